@@ -1,0 +1,60 @@
+// Session: this process's membership of a job.
+#ifndef SYNCLINE_SESSION_H_
+#define SYNCLINE_SESSION_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "syncline/communicator.h"
+
+namespace syncline {
+
+// Code-level settings; a flag or environment variable SYNCLINE_<NAME> overrides each (logged once).
+struct SessionOptions {
+  std::string rendezvous;  // "tcp://host:port", "slurm:", "file:/dir"; "" = from the environment
+  std::string transport;   // "" = best shared; else a list such as "shm,tcp"
+  std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
+  std::string port_range;  // "A-B"; "" = kernel's choice
+  std::string schedule;    // force one schedule for every collective that has it
+  std::chrono::milliseconds silence{10000};    // a silent peer is lost after this
+  std::chrono::milliseconds suspect{1000};     // a silent peer is named after this
+  std::chrono::milliseconds timeout{1800000};  // deadline of one operation
+  std::chrono::milliseconds connect_timeout{120000};  // deadline of init()
+  bool insecure = false;  // allow remote peers without a job key; logged
+};
+
+class Session {
+ public:
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  // Leaves in order: sends what is outstanding, says goodbye, never hangs.
+  ~Session();
+
+  Communicator& world();
+  int rank() const;
+  int world_size() const;
+  int local_rank() const;        // among the ranks of this host
+  int local_world_size() const;
+  const std::string& rank_source() const;  // "SYNCLINE_*", "torchrun", "OMPI_*", "PMI_*", "slurm step", "single"
+  bool stop_requested() const;   // SIGTERM or SIGUSR1 reached any way the launcher forwards it
+
+  class Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// Joins the job that the environment describes (SYNCLINE_*, torchrun's set, OMPI_*, PMI_*, a Slurm
+// step); a world of one when there is none. Blocks until all ranks are there; throws Error.
+Session init(const SessionOptions& options = {});
+
+// A job whose ranks are threads of this process, connected through memory: element r is rank r. Used by
+// DataParallel and by tests.
+std::vector<Session> init_threads(int ranks, const SessionOptions& options = {});
+
+}  // namespace syncline
+
+#endif  // SYNCLINE_SESSION_H_

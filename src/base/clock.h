@@ -1,0 +1,27 @@
+// Clock: injected time, so that protocol cores run under virtual time. Monotonic; never the wall clock.
+#pragma once
+
+#include <cstdint>
+
+namespace syncline {
+
+using Nanos = std::int64_t;
+inline constexpr Nanos kMicrosecond = 1000;
+inline constexpr Nanos kMillisecond = 1000 * kMicrosecond;
+inline constexpr Nanos kSecond = 1000 * kMillisecond;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Nanos now() const = 0;
+};
+
+// CLOCK_MONOTONIC. Thread-safe.
+class MonotonicClock final : public Clock {
+ public:
+  Nanos now() const override;
+};
+
+Nanos monotonic_now();
+
+}  // namespace syncline
