@@ -35,6 +35,8 @@ class Poller {
   // An eventfd that peers in other threads or processes may write 8 bytes to: same effect as
   // ring().
   int doorbell_fd() const { return doorbell_; }
+  // The epoll descriptor: readable when poll(0) would find something. Any thread may sleep on it.
+  int fd() const { return epoll_; }
   // Descriptors watched, the doorbell not counted.
   std::size_t size() const { return watched_.size(); }
 
