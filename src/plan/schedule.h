@@ -1,20 +1,22 @@
 // Schedule: a way of synchronising, as data. Immutable once built.
 //
-// A schedule says, for each rank, a few lanes of steps over chunks of the whole vector. The executor
-// runs the lanes of a rank concurrently and each lane in order. It knows no algorithm by name.
+// A schedule says, for each rank, a few lanes of steps over chunks of the whole vector. The
+// executor runs the lanes of a rank concurrently and each lane in order. It knows no algorithm by
+// name.
 //
 // Chunks and segments. The whole vector (for reduce_scatter and all_gather: size() blocks in rank
-// order) is cut into `chunks` chunks whose sizes differ by at most one element within a block. A step
-// moves one chunk. The executor cuts every chunk into the same number S of segments and runs the whole
-// schedule once per segment index ("instance"), several instances in flight: instances touch disjoint
-// bytes, so a schedule is written, proved and costed for one instance, and pipelining comes for free.
+// order) is cut into `chunks` chunks whose sizes differ by at most one element within a block. A
+// step moves one chunk. The executor cuts every chunk into the same number S of segments and runs
+// the whole schedule once per segment index ("instance"), several instances in flight: instances
+// touch disjoint bytes, so a schedule is written, proved and costed for one instance, and
+// pipelining comes for free.
 //
-// Buffers. kIn and kOut are the caller's tensors and may be the same memory; chunk indices count over
-// the whole vector, also where a rank holds only its own block. kAcc holds partial results in the
-// accumulate type; where the types agree and the rank has kOut storage for that chunk, kAcc[c] *is*
-// kOut[c] (so a schedule must be right with kIn = kOut = kAcc and with three separate buffers: the
-// checker proves both). kScratch slots are private to an instance, accumulate type, and sized for a
-// chunk's segment.
+// Buffers. kIn and kOut are the caller's tensors and may be the same memory; chunk indices count
+// over the whole vector, also where a rank holds only its own block. kAcc holds partial results in
+// the accumulate type; where the types agree and the rank has kOut storage for that chunk, kAcc[c]
+// *is* kOut[c] (so a schedule must be right with kIn = kOut = kAcc and with three separate buffers:
+// the checker proves both). kScratch slots are private to an instance, accumulate type, and sized
+// for a chunk's segment.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +44,9 @@ enum class StepKind : std::uint8_t {
   kReduce = 4,      // dst = a (op) b; dst may be a or b
 };
 
-// What travels: elements of the tensor's type, or partial results in the accumulate type. A kIn or kOut
-// source is kElement, a kAcc or kScratch source is kAccumulator. Sender and receiver must agree.
+// What travels: elements of the tensor's type, or partial results in the accumulate type. A kIn or
+// kOut source is kElement, a kAcc or kScratch source is kAccumulator. Sender and receiver must
+// agree.
 enum class Wire : std::uint8_t { kElement = 0, kAccumulator = 1 };
 
 // The step waits until `step` of `lane` (same rank, same instance) has completed.
@@ -56,12 +59,13 @@ struct After {
 struct Step {
   StepKind kind = StepKind::kSend;
   Wire wire = Wire::kElement;  // send, recv, recv_reduce
-  // Writes the final value: divides for an average and rounds to the element type. Exactly one finish
-  // lies between the contributions and each received result of a reduction; dst is then kOut.
+  // Writes the final value: divides for an average and rounds to the element type. Exactly one
+  // finish lies between the contributions and each received result of a reduction; dst is then
+  // kOut.
   bool finish = false;
   std::int16_t peer = -1;  // send, recv, recv_reduce
-  // Names the message among those of one instance from one rank to another: 0, 1, 2, ... in the order
-  // of the sender's program text (lane by lane).
+  // Names the message among those of one instance from one rank to another: 0, 1, 2, ... in the
+  // order of the sender's program text (lane by lane).
   std::uint16_t tag = 0;
   Slice dst, a, b;
   std::vector<After> after;

@@ -1,0 +1,38 @@
+// What the table in generators.cc names. Others use plan/generators.h.
+//
+// ring: reduce-scatter and all-gather around a ring of ranks (Patarasuk and Yuan, "Bandwidth
+// optimal
+//   all-reduce algorithms for clusters of workstations", 2009); broadcast and reduce as a chain.
+//   Sums in ring order, so it is never canonical.
+// one_shot: everyone sends to everyone who needs it; the receiver sums in canonical order.
+// two_shot: part c goes to its owner c, who sums it in canonical order, finishes it and returns it
+// to
+//   all: the bytes of a ring, and 16-bit floats travel as 16 bits.
+// tree: binomial tree, aligned so that it sums in canonical order for any root.
+// halving_doubling: recursive vector halving with distance doubling (Thakur, Rabenseifner and
+// Gropp,
+//   "Optimization of collective communication operations in MPICH", 2005), here with the distances
+//   in canonical order and, for other than powers of two, with the ranks above the largest power of
+//   two reducing among themselves before they join, so that it too sums in canonical order.
+#pragma once
+
+#include "plan/schedule.h"
+
+namespace syncline::plan {
+
+bool ring_supports(Collective kind, int n);
+Schedule make_ring(Collective kind, int n, int root);
+
+bool one_shot_supports(Collective kind, int n);
+Schedule make_one_shot(Collective kind, int n, int root);
+
+bool two_shot_supports(Collective kind, int n);
+Schedule make_two_shot(Collective kind, int n, int root);
+
+bool tree_supports(Collective kind, int n);
+Schedule make_tree(Collective kind, int n, int root);
+
+bool halving_doubling_supports(Collective kind, int n);
+Schedule make_halving_doubling(Collective kind, int n, int root);
+
+}  // namespace syncline::plan
