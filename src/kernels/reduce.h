@@ -1,7 +1,8 @@
-// Reduction and conversion kernels: pure, thread-safe, no allocation. Highway with runtime dispatch.
+// Reduction and conversion kernels: pure, thread-safe, no allocation. Highway with runtime
+// dispatch.
 //
-// Rules (see syncline/types.h): any NaN gives the canonical quiet NaN, so every operation commutes bit
-// for bit; -0 < +0 in min and max; integers wrap. Kernels save MXCSR, clear flush-to-zero and
+// Rules (see syncline/types.h): any NaN gives the canonical quiet NaN, so every operation commutes
+// bit for bit; -0 < +0 in min and max; integers wrap. Kernels save MXCSR, clear flush-to-zero and
 // denormals-are-zero, and restore it.
 #pragma once
 
@@ -29,13 +30,14 @@ struct Target {
   bool accumulator;
 };
 
-// dst[i] = a[i] op b[i] for i < count. dst.data may equal a.data or b.data if the widths agree, but not
-// overlap partly. `divisor` > 0 finishes an average: the result is divided by it (floats in the
+// dst[i] = a[i] op b[i] for i < count. dst.data may equal a.data or b.data if the widths agree, but
+// not overlap partly. `divisor` > 0 finishes an average: the result is divided by it (floats in the
 // accumulate type, integers toward zero); 0 leaves it. kAverage reduces like kSum.
-void reduce(DType type, ReduceOp op, Target dst, Operand a, Operand b, std::size_t count, int divisor = 0);
+void reduce(DType type, ReduceOp op, Target dst, Operand a, Operand b, std::size_t count,
+            int divisor = 0);
 
-// dst[i] = a[i], widened or rounded (nearest even) as the widths demand, divided as above. bool results
-// are normalised to 0 or 1.
+// dst[i] = a[i], widened or rounded (nearest even) as the widths demand, divided as above. bool
+// results are normalised to 0 or 1.
 void copy(DType type, Target dst, Operand a, std::size_t count, int divisor = 0);
 
 // dst[i] = a[i] * factor in the accumulate type (f64 for f64), rounded once. Float types only.

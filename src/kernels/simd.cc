@@ -1,0 +1,91 @@
+// Compiled once per instruction set by Highway; see hwy/foreach_target.h.
+#include <cstdint>
+#include <cstring>
+
+#include "base/half.h"
+#include "kernels/kernel_table.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd.cc"
+#include <hwy/foreach_target.h>
+// Highway wants to come after foreach_target.
+#include <hwy/highway.h>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace syncline::kernels::HWY_NAMESPACE {
+
+constexpr int at(DType type) { return static_cast<int>(type); }
+constexpr int at(ReduceOp op) { return static_cast<int>(op); }
+
+template <class T>
+void fill_arithmetic(KernelTable& table, DType type) {
+  auto& row = table.binary[at(type)];
+  row[at(ReduceOp::kSum)] = row[at(ReduceOp::kAverage)] = binary<T, Sum>;
+  row[at(ReduceOp::kMin)] = binary<T, Minimum>;
+  row[at(ReduceOp::kMax)] = binary<T, Maximum>;
+}
+
+template <class T>
+void fill_float(KernelTable& table, DType type) {
+  fill_arithmetic<T>(table, type);
+  table.binary[at(type)][at(ReduceOp::kProduct)] = binary<T, FloatProduct>;
+  table.divide[at(type)] = divide_float<T>;
+  table.scale[at(type)] = scale_float<T>;
+}
+
+template <class T>
+void fill_integer(KernelTable& table, DType type) {
+  fill_arithmetic<T>(table, type);
+  auto& row = table.binary[at(type)];
+  row[at(ReduceOp::kProduct)] = integer_product<T>;
+  row[at(ReduceOp::kBitAnd)] = binary<T, BitAnd>;
+  row[at(ReduceOp::kBitOr)] = binary<T, BitOr>;
+  row[at(ReduceOp::kBitXor)] = binary<T, BitXor>;
+  table.divide[at(type)] = divide_integer<T>;
+}
+
+void fill_bool(KernelTable& table) {
+  auto& row = table.binary[at(DType::kBool)];
+  row[at(ReduceOp::kSum)] = row[at(ReduceOp::kMax)] = row[at(ReduceOp::kBitOr)] =
+      binary<std::uint8_t, BoolOr>;
+  row[at(ReduceOp::kProduct)] = row[at(ReduceOp::kMin)] = row[at(ReduceOp::kBitAnd)] =
+      binary<std::uint8_t, BoolAnd>;
+  row[at(ReduceOp::kBitXor)] = binary<std::uint8_t, BoolXor>;
+  table.normalise = normalise;
+}
+
+KernelTable make_table() {
+  KernelTable table = {};
+  table.name = hwy::TargetName(HWY_TARGET);
+  fill_float<float>(table, DType::kF32);
+  fill_float<double>(table, DType::kF64);
+  fill_integer<std::int8_t>(table, DType::kI8);
+  fill_integer<std::uint8_t>(table, DType::kU8);
+  fill_integer<std::int16_t>(table, DType::kI16);
+  fill_integer<std::int32_t>(table, DType::kI32);
+  fill_integer<std::int64_t>(table, DType::kI64);
+  fill_bool(table);
+  table.widen[at(DType::kF16)] = widen_f16;
+  table.narrow[at(DType::kF16)] = narrow_f16;
+  table.widen[at(DType::kBF16)] = widen_bf16;
+  table.narrow[at(DType::kBF16)] = narrow_bf16;
+  return table;
+}
+
+}  // namespace syncline::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace syncline::kernels {
+
+HWY_EXPORT(make_table);
+
+const KernelTable& kernel_table() {
+  static const KernelTable table = HWY_DYNAMIC_DISPATCH(make_table)();
+  return table;
+}
+
+}  // namespace syncline::kernels
+#endif
