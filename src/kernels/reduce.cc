@@ -36,8 +36,9 @@ const void* as_f32(DType type, Operand from, std::size_t start, std::size_t coun
   return block;
 }
 
-void reduce_half(DType type, BinaryKernel f32_kernel, Target dst, Operand a, Operand b,
-                 std::size_t count, int divisor) {
+// Not inlined: its blocks would burden the stack frame of every small call.
+[[gnu::noinline]] void reduce_half(DType type, BinaryKernel f32_kernel, Target dst, Operand a,
+                                   Operand b, std::size_t count, int divisor) {
   const KernelTable& table = kernel_table();
   float left[kBlock];
   float right[kBlock];
@@ -53,7 +54,21 @@ void reduce_half(DType type, BinaryKernel f32_kernel, Target dst, Operand a, Ope
   }
 }
 
-void copy_half(DType type, Target dst, Operand a, std::size_t count, int divisor) {
+[[gnu::noinline]] void average(DType type, BinaryKernel kernel, void* dst, const void* a,
+                               const void* b, std::size_t count, int divisor) {
+  const DivideKernel divide = kernel_table().divide[at(type)];
+  SYNCLINE_ASSERT(divide != nullptr, "reduce: bool has no average");
+  const std::size_t width = size_of(type);
+  for (std::size_t start = 0; start < count; start += kBlock) {
+    const std::size_t n = std::min(kBlock, count - start);
+    char* out = offset(dst, start, width);
+    kernel(out, offset(a, start, width), offset(b, start, width), n);
+    divide(out, out, n, divisor);
+  }
+}
+
+[[gnu::noinline]] void copy_half(DType type, Target dst, Operand a, std::size_t count,
+                                 int divisor) {
   const KernelTable& table = kernel_table();
   if (dst.accumulator == a.accumulator && divisor <= 0) {
     std::memmove(dst.data, a.data, count * width_of(type, a.accumulator));
@@ -94,15 +109,7 @@ void reduce(DType type, ReduceOp op, Target dst, Operand a, Operand b, std::size
     kernel(dst.data, a.data, b.data, count);
     return;
   }
-  const DivideKernel divide = table.divide[at(type)];
-  SYNCLINE_ASSERT(divide != nullptr, "reduce: bool has no average");
-  const std::size_t width = size_of(type);
-  for (std::size_t start = 0; start < count; start += kBlock) {
-    const std::size_t n = std::min(kBlock, count - start);
-    char* out = offset(dst.data, start, width);
-    kernel(out, offset(a.data, start, width), offset(b.data, start, width), n);
-    divide(out, out, n, divisor);
-  }
+  average(type, kernel, dst.data, a.data, b.data, count, divisor);
 }
 
 void copy(DType type, Target dst, Operand a, std::size_t count, int divisor) {
