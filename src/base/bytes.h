@@ -20,8 +20,9 @@ class ByteWriter {
   template <class T>
   void put(T value) {
     static_assert(std::is_integral_v<T>);
-    const auto* p = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), p, p + sizeof value);
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    std::memcpy(bytes_.data() + at, &value, sizeof value);
   }
   void put_bytes(std::span<const std::byte> data) {
     bytes_.insert(bytes_.end(), data.begin(), data.end());
