@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -71,10 +72,10 @@ Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::string& path,
 }
 
 ByteSource::ByteSource(std::string path, std::vector<unsigned char> stored)
-    : path_(std::move(path)), stored_(std::move(stored)), compressed_(begins_gzip(0)) {}
+    : path_(std::move(path)), stored_(std::move(stored)) {}
 
 ByteSource::~ByteSource() {
-  if (compressed_) inflateEnd(&stream_);
+  if (stream_) inflateEnd(stream_.get());
 }
 
 bool ByteSource::begins_gzip(std::size_t offset) const {
@@ -82,28 +83,30 @@ bool ByteSource::begins_gzip(std::size_t offset) const {
 }
 
 Status ByteSource::start() {
-  if (!compressed_) return Status();
-  stream_.next_in = stored_.data();
+  if (!begins_gzip(0)) return Status();
+  stream_ = std::make_unique<z_stream>();
+  stream_->next_in = stored_.data();
   constexpr int kGzipOnly = 16 + MAX_WBITS;
-  if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
+  if (inflateInit2(stream_.get(), kGzipOnly) != Z_OK) {
+    stream_.reset();
     return Status(Code::kExhausted, path_ + ": no memory to decompress; free some and try again");
   }
   return Status();
 }
 
 std::size_t ByteSource::position() const {
-  return compressed_ ? static_cast<std::size_t>(stream_.next_in - stored_.data()) : plain_position_;
+  return stream_ ? static_cast<std::size_t>(stream_->next_in - stored_.data()) : plain_position_;
 }
 
 std::uint64_t ByteSource::remaining_max() const {
   const std::uint64_t left = stored_.size() - position();
   // Decompressed bytes of the current block may still sit in zlib's window.
-  return compressed_ ? (left + 1) * kDeflateRatioMax + 65536 : left;
+  return stream_ ? (left + 1) * kDeflateRatioMax + 65536 : left;
 }
 
 Status ByteSource::corrupt(const std::string& what) const {
   return Status(Code::kCorrupt, path_ + ": byte " + std::to_string(position()) +
-                                    (compressed_ ? " of the compressed file: " : ": ") + what);
+                                    (stream_ ? " of the compressed file: " : ": ") + what);
 }
 
 // One step of decompression; *produced is 0 only with an error or at the end of the last member.
@@ -112,22 +115,22 @@ Status ByteSource::inflate_some(unsigned char* out, std::size_t count, std::size
   while (*produced == 0) {
     if (ended_) {
       if (!begins_gzip(position())) return Status();
-      inflateReset(&stream_);  // gzip files may be concatenated
+      inflateReset(stream_.get());  // gzip files may be concatenated
       ended_ = false;
     }
     const std::size_t left = stored_.size() - position();
-    stream_.avail_in = static_cast<uInt>(std::min<std::size_t>(left, UINT_MAX));
-    stream_.next_out = out;
-    stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(count, UINT_MAX));
-    const uInt asked = stream_.avail_out;
-    const int outcome = inflate(&stream_, Z_NO_FLUSH);
-    *produced = asked - stream_.avail_out;
+    stream_->avail_in = static_cast<uInt>(std::min<std::size_t>(left, UINT_MAX));
+    stream_->next_out = out;
+    stream_->avail_out = static_cast<uInt>(std::min<std::size_t>(count, UINT_MAX));
+    const uInt asked = stream_->avail_out;
+    const int outcome = inflate(stream_.get(), Z_NO_FLUSH);
+    *produced = asked - stream_->avail_out;
     if (outcome == Z_STREAM_END) {
       ended_ = true;
     } else if (outcome == Z_BUF_ERROR || (outcome == Z_OK && left == 0 && *produced == 0)) {
       return corrupt("the gzip data is cut short; download or copy the file again");
     } else if (outcome != Z_OK) {
-      const std::string why = stream_.msg != nullptr ? stream_.msg : "bad data";
+      const std::string why = stream_->msg != nullptr ? stream_->msg : "bad data";
       return corrupt("the gzip data is damaged (" + why + "); download or copy the file again");
     }
   }
@@ -136,7 +139,7 @@ Status ByteSource::inflate_some(unsigned char* out, std::size_t count, std::size
 
 Status ByteSource::read(void* out, std::size_t count) {
   auto* target = static_cast<unsigned char*>(out);
-  if (!compressed_) {
+  if (!stream_) {
     const std::size_t left = stored_.size() - plain_position_;
     if (count > left) {
       plain_position_ = stored_.size();
@@ -163,7 +166,7 @@ Status ByteSource::read(void* out, std::size_t count) {
 
 Status ByteSource::expect_end() {
   const char* remedy = "; it is not one IDX array, download or copy the file again";
-  if (!compressed_) {
+  if (!stream_) {
     const std::size_t extra = stored_.size() - plain_position_;
     if (extra == 0) return Status();
     return corrupt(std::to_string(extra) + " bytes too many" + remedy);

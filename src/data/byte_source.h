@@ -1,8 +1,6 @@
 // Sequential bytes of a file, plain or gzip, with positions for error messages. Private to data/.
 #pragma once
 
-#include <zlib.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
+
+struct z_stream_s;  // of zlib
 
 namespace syncline::data {
 
@@ -41,10 +41,9 @@ class ByteSource {
 
   std::string path_;
   std::vector<unsigned char> stored_;
-  bool compressed_ = false;
   std::size_t plain_position_ = 0;
-  z_stream stream_ = {};
-  bool ended_ = false;  // the gzip stream is complete
+  std::unique_ptr<z_stream_s> stream_;  // null for a plain file
+  bool ended_ = false;                  // the gzip stream is complete
 };
 
 }  // namespace syncline::data
