@@ -1,0 +1,14 @@
+// Turns a checked call into what the executor runs.
+#pragma once
+
+#include "collective/plan_cache.h"
+#include "exec/operation.h"
+
+namespace syncline::collective {
+
+// Segments and window for `count` elements of the whole vector; program and buffers' geometry set,
+// everything else left to the caller.
+exec::OperationRequest make_request(const Planned& planned, Collective kind, DType type,
+                                    std::size_t count);
+
+}  // namespace syncline::collective

@@ -1,0 +1,2 @@
+#pragma once
+namespace syncline::plan { struct CostParams { int ranks = 1; }; }

@@ -1,0 +1,53 @@
+// Channel: the engine's view of one peer. Confined to the baton's holder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/endpoint.h"
+
+namespace syncline::exec {
+
+struct Channel {
+  int world_rank = -1;
+  std::string peer;  // "rank 3 (host b)" for messages
+  std::unique_ptr<transport::Endpoint> endpoint;
+
+  // front() asks the endpoint at most once a pass: with sockets each question is a system call.
+  const transport::Frame* front(std::uint64_t pass) {
+    if (pass_ != pass) {
+      front_ = endpoint->front();
+      pass_ = pass;
+    }
+    return front_;
+  }
+  void pop() {
+    endpoint->pop();
+    pass_ = 0;
+  }
+
+  Nanos heard = 0;    // the endpoint's last_heard() when last looked at
+  Nanos excused = 0;  // silence that was this process's own standstill
+  bool suspected = false;
+  bool lost = false;
+
+ private:
+  std::uint64_t pass_ = 0;
+  const transport::Frame* front_ = nullptr;
+};
+
+// A group of ranks as the engine sees it.
+struct Group {
+  std::uint32_t id = 0;
+  int rank = 0;
+  std::vector<Channel*> peers;   // by group rank; null for this rank
+  std::vector<int> world_ranks;  // by group rank
+  std::uint64_t next_op = 1;     // guarded by the engine's submission lock
+  Status broken;                 // ok while usable
+  std::uint64_t broken_op = 0;   // operations up to this one end with `broken` itself
+  std::uint32_t operations = 0;  // running
+};
+
+}  // namespace syncline::exec

@@ -1,0 +1,179 @@
+#include "exec/engine.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace syncline::exec {
+
+Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
+
+Engine::~Engine() {
+  SYNCLINE_ASSERT(!thread_.joinable(), "stop() the engine before destroying it");
+}
+
+Channel* Engine::add_channel(int world_rank, std::string peer,
+                             std::unique_ptr<transport::Endpoint> endpoint) {
+  auto channel = std::make_unique<Channel>();
+  channel->world_rank = world_rank;
+  channel->peer = std::move(peer);
+  channel->endpoint = std::move(endpoint);
+  channels_.push_back(std::move(channel));
+  return channels_.back().get();
+}
+
+void Engine::start() {
+  last_tick_ = monotonic_now();
+  thread_ = event::NamedThread("syncline-prog", [this] { progress_loop(); });
+}
+
+void Engine::add_group(std::shared_ptr<Group> group) {
+  while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
+  const std::uint32_t id = group->id;
+  groups_[id] = std::move(group);
+  give();
+}
+
+void Engine::remove_group(const std::shared_ptr<Group>& group) {
+  while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
+  if (group->operations == 0) {
+    groups_.erase(group->id);
+    closed_groups_.insert(group->id);
+  }
+  give();
+}
+
+Status Engine::group_status(const Group& group) {
+  while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
+  Status status = group.broken;
+  give();
+  return status;
+}
+
+bool Engine::try_take() {
+  return !baton_.load(std::memory_order_relaxed) &&
+         !baton_.exchange(true, std::memory_order_acquire);
+}
+
+// An operation may have been queued after the last look while its caller could not take the baton.
+void Engine::give() {
+  for (;;) {
+    std::vector<std::function<void()>> callbacks;
+    callbacks.swap(callbacks_);
+    running_.store(static_cast<std::uint32_t>(operations_.size()), std::memory_order_relaxed);
+    baton_.store(false, std::memory_order_seq_cst);
+    changed_.notify();
+    for (auto& callback : callbacks) callback();
+    if (!has_pending_.load(std::memory_order_seq_cst) || !try_take()) return;
+    pass();
+  }
+}
+
+std::shared_ptr<WorkState> Engine::submit(OperationRequest request) {
+  auto work = std::make_shared<WorkState>(shared_from_this());
+  const bool background = request.background;
+  {
+    MutexLock lock(submit_mutex_);
+    const std::uint64_t number = request.group->next_op++;
+    pending_.push_back({std::move(request), number, work});
+    has_pending_.store(true, std::memory_order_seq_cst);
+  }
+  submissions_.fetch_add(1, std::memory_order_relaxed);
+  if (try_take()) {
+    pass();
+    give();
+  }
+  // A caller that waits at once needs no help: the progress thread only shortens its nap.
+  if (!work->done() && (background || napping_long_.load(std::memory_order_relaxed))) kick();
+  return work;
+}
+
+void Engine::admit_pending() {
+  if (!has_pending_.load(std::memory_order_acquire)) return;
+  {
+    MutexLock lock(submit_mutex_);
+    admitted_.swap(pending_);
+    has_pending_.store(false, std::memory_order_relaxed);
+  }
+  for (Pending& pending : admitted_) {
+    Group& group = *pending.request.group;
+    const Nanos now = pending.request.timeout > 0 ? monotonic_now() : 0;
+    auto operation = std::make_unique<Operation>(std::move(pending.request), pending.number,
+                                                 std::move(pending.work), now);
+    ++group.operations;
+    const auto early = early_.find({group.id, operation->number()});
+    if (early != early_.end()) {
+      for (EarlyFrame& frame : early->second) {
+        early_bytes_ -= frame.payload.size();
+        operation->adopt(group_rank_of(group, *frame.channel), frame.header,
+                         std::move(frame.payload));
+      }
+      early_.erase(early);
+    }
+    if (stopping_.load(std::memory_order_relaxed)) {
+      operation->fail(Status(Code::kShutdown, "the session has left the job"));
+    } else if (!group.broken.ok() && operation->number() <= group.broken_op) {
+      operation->fail(group.broken);
+    } else if (!group.broken.ok()) {
+      operation->fail(Status(Code::kFailedPrecondition,
+                             "the communicator died earlier; make a new one from session.world()")
+                          .with_peer(group.broken.peer())
+                          .caused_by(group.broken));
+    }
+    operations_.push_back(std::move(operation));
+  }
+  admitted_.clear();
+}
+
+bool Engine::pass() {
+  ++pass_;
+  admit_pending();
+  bool moved = false;
+  for (std::size_t i = 0; i < operations_.size();) {
+    Operation& operation = *operations_[i];
+    if (operation.status().ok() && operation.run(pass_)) moved = true;
+    if (!operation.status().ok()) {
+      moved = true;
+      fail_operation(operation);
+      i = 0;  // the whole group may have ended
+    } else if (operation.done()) {
+      moved = true;
+      finish(i);
+    } else {
+      ++i;
+    }
+  }
+  if (moved) {
+    idle_passes_ = 0;
+    return true;
+  }
+  ++idle_passes_;
+  return look_at_fronts();
+}
+
+void Engine::finish(std::size_t index) {
+  const std::unique_ptr<Operation> operation = std::move(operations_[index]);
+  operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(index));
+  Status status = operation->status();
+  if (status.ok() && operation->request().finisher) operation->request().finisher();
+  --operation->group().operations;
+  operation->work()->complete(std::move(status), callbacks_);
+}
+
+Operation* Engine::find_operation(std::uint32_t comm, std::uint64_t op) const {
+  for (const auto& operation : operations_) {
+    if (operation->number() == op && operation->group_ptr()->id == comm) return operation.get();
+  }
+  return nullptr;
+}
+
+int Engine::group_rank_of(const Group& group, const Channel& channel) {
+  const auto found = std::find(group.peers.begin(), group.peers.end(), &channel);
+  return found == group.peers.end() ? -1 : static_cast<int>(found - group.peers.begin());
+}
+
+void Engine::log(const std::string& line) const {
+  if (options_.log) options_.log(line);
+}
+
+}  // namespace syncline::exec

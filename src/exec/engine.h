@@ -1,0 +1,155 @@
+// Engine: moves the bytes of all operations of one rank.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "event/poller.h"
+#include "event/thread.h"
+#include "exec/channel.h"
+#include "exec/event_count.h"
+#include "exec/operation.h"
+#include "exec/work_state.h"
+
+namespace syncline::exec {
+
+struct EngineOptions {
+  int rank = 0;
+  Nanos suspect = kSecond;
+  Nanos silence = 10 * kSecond;
+  // More runnable ranks than cores on this host: a waiting rank must not spin.
+  bool crowded = false;
+  std::function<void(const std::string&)> log;
+};
+
+// Thread-safe. Everything behind the baton (channels, groups, operations, poller callbacks) is
+// touched only by the thread that holds it: a caller that waits, or else the progress thread.
+// Nobody sleeps with the baton. Callbacks of works run after it is given back.
+//
+// Progress thread: parked on the poller; drives operations that nobody waits for, and fires timers
+// at least every 100 ms, whatever the callers do.
+class Engine : public std::enable_shared_from_this<Engine> {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();  // stop() first
+
+  // Before start(): wiring, single-threaded.
+  event::Poller& poller() { return poller_; }
+  Channel* add_channel(int world_rank, std::string peer,
+                       std::unique_ptr<transport::Endpoint> endpoint);
+  void start();
+
+  // Groups must stay known to the engine from before their first submit() until remove_group().
+  void add_group(std::shared_ptr<Group> group);
+  void remove_group(const std::shared_ptr<Group>& group);
+  Status group_status(const Group& group);
+
+  // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
+  std::shared_ptr<WorkState> submit(OperationRequest request);
+  // Drives or sleeps until `work` is done or `limit` has passed (kTimeout: not yet).
+  Status wait(WorkState& work, Nanos limit);
+
+  // Ends what runs with kShutdown, says goodbye to all peers, delivers what was accepted (at most
+  // `linger`), ends the progress thread. Idempotent.
+  void stop(Nanos linger);
+
+  // Frames that had to be copied out of the way; for tests and statistics.
+  std::uint64_t spilled_frames() const { return spilled_frames_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Pending {
+    OperationRequest request;
+    std::uint64_t number = 0;
+    std::shared_ptr<WorkState> work;
+  };
+  struct EarlyFrame {
+    Channel* channel = nullptr;
+    transport::FrameHeader header;
+    std::vector<std::byte> payload;
+  };
+  struct OwedAbort {
+    Channel* channel = nullptr;
+    transport::FrameHeader header;
+    std::vector<std::byte> payload;
+    Nanos until = 0;
+  };
+  using OperationKey = std::pair<std::uint32_t, std::uint64_t>;  // comm, op
+
+  bool try_take();
+  void give();
+  void run_callbacks();
+
+  // With the baton:
+  bool pass();
+  void admit_pending();
+  void finish(std::size_t index);
+  void fail_operation(Operation& operation);
+  void break_group(const std::shared_ptr<Group>& group, const Status& why, std::uint64_t op,
+                   bool tell);
+  void send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, const Status& why);
+  void retry_aborts(Nanos now);
+  bool look_at_fronts();
+  bool take_control_frame(Channel& channel, const transport::Frame& frame);
+  bool place_data_frame(Channel& channel, const transport::Frame& frame);
+  // An operation that waits for a frame of this peer; nullptr if none.
+  Operation* find_waiting(const Channel& channel) const;
+  Operation* find_operation(std::uint32_t comm, std::uint64_t op) const;
+  static int group_rank_of(const Group& group, const Channel& channel);
+  void tick(Nanos now);
+  void watch_channel(Channel& channel, Nanos now);
+  void lose_channel(Channel& channel, const Status& why);
+  void check_departed(Channel& channel, const Status& why);
+  void check_deadlines(Nanos now);
+  bool arm();
+  void disarm();
+
+  void drive(WorkState& work, Nanos deadline);
+  void back_off(int idle, Nanos idle_since, Nanos now, Nanos deadline);
+  void sleep_armed(Nanos timeout);
+  void progress_loop();
+  void kick();
+  void log(const std::string& line) const;
+
+  const EngineOptions options_;
+  std::atomic<bool> baton_{false};
+  EventCount changed_;  // a work completed, or the baton became free
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> napping_long_{false};
+  std::atomic<int> callers_asleep_{0};
+  std::atomic<std::uint64_t> submissions_{0};
+  std::atomic<std::uint64_t> spilled_frames_{0};
+  std::atomic<std::uint32_t> running_{0};  // operations behind the baton
+
+  Mutex submit_mutex_;
+  std::vector<Pending> pending_ SYNCLINE_GUARDED_BY(submit_mutex_);
+  std::atomic<bool> has_pending_{false};
+
+  // Guarded by the baton.
+  event::Poller poller_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::map<std::uint32_t, std::shared_ptr<Group>> groups_;
+  std::set<std::uint32_t> closed_groups_;
+  std::vector<std::unique_ptr<Operation>> operations_;  // in order of start
+  std::map<OperationKey, std::vector<EarlyFrame>> early_;
+  std::size_t early_bytes_ = 0;
+  std::vector<OwedAbort> owed_aborts_;
+  std::vector<std::function<void()>> callbacks_;
+  std::vector<Pending> admitted_;
+  std::uint64_t pass_ = 0;
+  std::uint32_t idle_passes_ = 0;
+  Nanos last_tick_ = 0;
+  Nanos last_poll_ = 0;
+  bool armed_ = false;
+
+  event::NamedThread thread_;
+};
+
+}  // namespace syncline::exec

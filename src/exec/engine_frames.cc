@@ -1,0 +1,139 @@
+// Engine: frames that no lane has taken: aborts, early and out-of-order data.
+#include <algorithm>
+
+#include "exec/engine.h"
+#include "wire/messages.h"
+
+namespace syncline::exec {
+namespace {
+
+// A frame may be wanted within microseconds: only a standstill justifies the copy.
+constexpr std::uint32_t kIdlePassesBeforeSpill = 64;
+constexpr std::size_t kEarlyBytesMax = 64 << 20;
+
+}  // namespace
+
+bool Engine::look_at_fronts() {
+  bool moved = false;
+  for (const auto& channel : channels_) {
+    const transport::Frame* frame = channel->front(pass_);
+    if (frame == nullptr) continue;
+    const bool taken = frame->header.type == transport::FrameType::kData
+                           ? place_data_frame(*channel, *frame)
+                           : take_control_frame(*channel, *frame);
+    if (taken) moved = true;
+  }
+  return moved;
+}
+
+bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame) {
+  const std::span<const std::byte> payload(frame.payload, frame.header.length);
+  const std::uint32_t comm = frame.header.comm;
+  if (frame.header.type == transport::FrameType::kAbort) {
+    auto message = wire::decode_abort(payload);
+    const std::uint64_t op = frame.header.op;
+    channel.pop();
+    if (!message.ok()) {
+      lose_channel(channel, message.status().with_peer(channel.world_rank));
+      return true;
+    }
+    const auto group = groups_.find(comm);
+    if (group != groups_.end()) {
+      const std::shared_ptr<Group> keep = group->second;
+      break_group(keep, Status(message->code, message->text).with_peer(message->peer), op, false);
+    }
+    return true;
+  }
+  channel.pop();  // notifications of later protocol versions
+  return true;
+}
+
+bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
+  const transport::FrameHeader& header = frame.header;
+  if (Operation* operation = find_operation(header.comm, header.op)) {
+    const int rank = group_rank_of(operation->group(), channel);
+    if (rank < 0 || !operation->check_fingerprint(rank, header)) return true;
+    if (idle_passes_ < kIdlePassesBeforeSpill || !operation->spill(rank, frame)) return false;
+    spilled_frames_.fetch_add(1, std::memory_order_relaxed);
+    channel.pop();
+    return true;
+  }
+  const auto group = groups_.find(header.comm);
+  const bool dead = closed_groups_.count(header.comm) != 0 ||
+                    (group != groups_.end() && !group->second->broken.ok());
+  if (dead) {
+    channel.pop();
+    return true;
+  }
+  // Not called here yet. It may stay where it is unless it blocks somebody.
+  if (idle_passes_ < kIdlePassesBeforeSpill || find_waiting(channel) == nullptr) return false;
+  if (early_bytes_ + header.length > kEarlyBytesMax) return false;
+  early_bytes_ += header.length;
+  early_[{header.comm, header.op}].push_back(
+      {&channel, header, {frame.payload, frame.payload + header.length}});
+  spilled_frames_.fetch_add(1, std::memory_order_relaxed);
+  channel.pop();
+  return true;
+}
+
+Operation* Engine::find_waiting(const Channel& channel) const {
+  for (const auto& operation : operations_) {
+    const int rank = group_rank_of(operation->group(), channel);
+    if (rank >= 0 && operation->awaits(rank)) return operation.get();
+  }
+  return nullptr;
+}
+
+void Engine::fail_operation(Operation& operation) {
+  const std::shared_ptr<Group> group = operation.group_ptr();
+  break_group(group, operation.status(), operation.number(), group->broken.ok());
+}
+
+// Ends every operation of the group; the operation at fault keeps its own status.
+void Engine::break_group(const std::shared_ptr<Group>& group, const Status& why, std::uint64_t op,
+                         bool tell) {
+  if (group->broken.ok()) {
+    group->broken = why;
+    group->broken_op = op;
+  }
+  for (const auto& operation : operations_) {
+    if (operation->group_ptr() == group) operation->fail(why);
+  }
+  for (std::size_t i = 0; i < operations_.size();) {
+    if (operations_[i]->group_ptr() == group) {
+      finish(i);
+    } else {
+      ++i;
+    }
+  }
+  if (!tell) return;
+  for (Channel* channel : group->peers) {
+    if (channel != nullptr) send_abort(*channel, group->id, op, why);
+  }
+}
+
+void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, const Status& why) {
+  OwedAbort abort;
+  abort.channel = &channel;
+  abort.payload = wire::encode(
+      wire::AbortMessage{why.code(), why.peer(), options_.rank,
+                         "rank " + std::to_string(options_.rank) + " reports: " + why.message()});
+  abort.header.type = transport::FrameType::kAbort;
+  abort.header.comm = comm;
+  abort.header.op = op;
+  abort.header.length = static_cast<std::uint32_t>(abort.payload.size());
+  abort.until = monotonic_now() + kSecond;
+  if (channel.endpoint->try_send(abort.header, abort.payload.data()) ==
+      transport::SendResult::kWouldBlock) {
+    owed_aborts_.push_back(std::move(abort));
+  }
+}
+
+void Engine::retry_aborts(Nanos now) {
+  std::erase_if(owed_aborts_, [now](const OwedAbort& abort) {
+    const auto result = abort.channel->endpoint->try_send(abort.header, abort.payload.data());
+    return result != transport::SendResult::kWouldBlock || now > abort.until;
+  });
+}
+
+}  // namespace syncline::exec

@@ -1,0 +1,68 @@
+// Layout: where each (chunk, segment) of an operation lies. Immutable.
+//
+// The arithmetic of plan/partition.h without divisions in the steps.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace syncline::exec {
+
+struct Extent {
+  std::size_t begin = 0;  // element of the whole vector
+  std::size_t count = 0;
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  // `block_count` elements in each of `blocks` blocks, `chunks` chunks in all (a multiple of
+  // blocks).
+  Layout(std::size_t block_count, std::uint32_t blocks, std::uint32_t chunks,
+         std::uint32_t segments)
+      : block_count_(block_count), per_block_(chunks / blocks), segments_(segments) {
+    base_ = block_count / per_block_;
+    rest_ = block_count % per_block_;
+    short_ = {base_ / segments, base_ % segments};
+    long_ = {(base_ + 1) / segments, (base_ + 1) % segments};
+  }
+
+  Extent extent(std::uint32_t chunk, std::uint32_t segment) const {
+    std::size_t begin = 0;
+    std::size_t within = chunk;
+    if (per_block_ == 1) {
+      begin = chunk * block_count_;
+      within = 0;
+    } else if (chunk >= per_block_) {
+      begin = chunk / per_block_ * block_count_;
+      within = chunk % per_block_;
+    }
+    const Split& split = within < rest_ ? long_ : short_;
+    begin += within * base_ + std::min(within, rest_);
+    return {begin + segment * split.each + std::min<std::size_t>(segment, split.rest),
+            split.each + (segment < split.rest ? 1 : 0)};
+  }
+
+  std::uint32_t segments() const { return segments_; }
+  // Elements of the longest segment.
+  std::size_t segment_count_max() const {
+    const Split& split = rest_ > 0 ? long_ : short_;
+    return split.each + (split.rest > 0 ? 1 : 0);
+  }
+
+ private:
+  struct Split {
+    std::size_t each = 0;
+    std::size_t rest = 0;
+  };
+  std::size_t block_count_ = 0;
+  std::size_t per_block_ = 1;
+  std::size_t base_ = 0;
+  std::size_t rest_ = 0;
+  Split short_;
+  Split long_;
+  std::uint32_t segments_ = 1;
+};
+
+}  // namespace syncline::exec

@@ -1,0 +1,133 @@
+// Operation: one running instance of a program over real buffers. Confined to the baton's holder.
+//
+// States: running -> done | failed. run() is called at every pass of the engine; it moves what can
+// move and returns. Segment instances [oldest_, next_) are in flight, at most `window` of them; an
+// instance retires when all its lanes have ended. A frame is taken from the channel's front when
+// the lane that waits for it reaches it; frames that block others are moved to memory by spill().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/channel.h"
+#include "exec/layout.h"
+#include "exec/program.h"
+#include "exec/work_state.h"
+#include "wire/fingerprint.h"
+
+namespace syncline::exec {
+
+struct OperationRequest {
+  std::shared_ptr<Group> group;
+  std::shared_ptr<const Program> program;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t block_count = 0;  // elements of one block (of the whole vector when blocks == 1)
+  DType type = DType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  int divisor = 0;  // > 0: average
+  int root = -1;    // -1: the collective has none
+  std::uint32_t segments = 1;
+  std::uint32_t window = 1;
+  std::string name;
+  Nanos timeout = 0;  // of the whole operation
+  bool background = false;
+  // Runs under the baton after the last step and before the Work completes; must not block.
+  std::function<void()> finisher;
+};
+
+class Operation {
+ public:
+  Operation(OperationRequest request, std::uint64_t number, std::shared_ptr<WorkState> work,
+            Nanos now);
+
+  // True if anything moved.
+  bool run(std::uint64_t pass);
+  bool done() const { return status_.ok() && oldest_ == layout_.segments(); }
+  const Status& status() const { return status_; }  // not ok: failed
+
+  void fail(const Status& status);
+  // Copies the channel's front frame, which must be of this operation, into memory. False if the
+  // frame can be taken by a lane right now.
+  bool spill(int group_rank, const transport::Frame& frame);
+  // Hands over a frame that arrived before the operation was started.
+  void adopt(int group_rank, const transport::FrameHeader& header, std::vector<std::byte> payload);
+  // Compares with the peer's idea of this operation; fails on a difference.
+  bool check_fingerprint(int group_rank, const transport::FrameHeader& header);
+
+  std::uint64_t number() const { return number_; }
+  Group& group() { return *request_.group; }
+  const std::shared_ptr<Group>& group_ptr() const { return request_.group; }
+  const std::shared_ptr<WorkState>& work() const { return work_; }
+  OperationRequest& request() { return request_; }
+  Nanos deadline() const { return deadline_; }
+  wire::Operation descriptor() const;
+  std::string label() const;     // "all_reduce #12 'fc1.weight'"
+  std::string awaiting() const;  // "rank 1 (host b), rank 2 (host b)"
+  // A lane waits for a frame of this peer.
+  bool awaits(int group_rank) const;
+  // Something is still to be received from, or sent to, this peer.
+  bool needs(int group_rank) const;
+
+ private:
+  struct Instance {
+    std::uint32_t segment = 0;
+    std::uint32_t lanes_left = 0;
+    std::byte* scratch = nullptr;
+    std::uint32_t* counters = nullptr;  // by lane: the next step
+  };
+  struct Spilled {
+    int group_rank = 0;
+    std::uint32_t step = 0;
+    std::uint32_t segment = 0;
+    std::vector<std::byte> payload;
+  };
+  struct Location {
+    std::byte* data = nullptr;
+    bool accumulator = false;
+  };
+  struct Payload {
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t spilled = SIZE_MAX;  // index into spilled_, SIZE_MAX: the channel's front
+  };
+
+  void start_instances();
+  bool run_instance(Instance& instance);
+  bool execute(const CompiledStep& step, Instance& instance);
+  bool ready(const CompiledStep& step, const Instance& instance) const;
+  bool execute_send(const CompiledStep& step, Instance& instance);
+  bool execute_receive(const CompiledStep& step, Instance& instance);
+  bool find_payload(const CompiledStep& step, const Instance& instance, Payload& payload);
+  void release(const CompiledStep& step, const Payload& payload);
+  Location locate(const Place& place, const Instance& instance, const Extent& extent) const;
+  bool in_out_storage(std::uint16_t chunk) const;
+  void copy(Location dst, Location src, std::size_t count, bool finish) const;
+  Instance& at(std::uint32_t segment) { return instances_[segment % instances_.size()]; }
+  const CompiledStep* waiting_step(const Instance& instance, std::size_t lane) const;
+
+  OperationRequest request_;
+  const Program& program_;
+  const std::uint64_t number_;
+  std::shared_ptr<WorkState> work_;
+  const Nanos deadline_;
+  Status status_;
+  Layout layout_;
+  std::uint64_t pass_ = 0;
+  std::size_t element_bytes_;
+  std::size_t accumulator_bytes_;
+  std::size_t in_origin_ = 0;  // element of the whole vector at in[0]
+  std::size_t out_origin_ = 0;
+  bool acc_is_element_ = true;     // accumulate type == element type
+  transport::FrameHeader header_;  // prefilled
+  std::uint32_t oldest_ = 0;
+  std::uint32_t next_ = 0;
+  std::vector<Instance> instances_;
+  std::vector<std::uint32_t> counters_;
+  std::unique_ptr<std::byte[]> scratch_;
+  std::vector<Spilled> spilled_;
+};
+
+}  // namespace syncline::exec

@@ -1,0 +1,102 @@
+// Operation: what happens off the fast path: failures, frames out of order, messages.
+#include <algorithm>
+
+#include "exec/operation.h"
+
+namespace syncline::exec {
+
+void Operation::fail(const Status& status) {
+  if (status_.ok()) status_ = status.with_operation(label());
+}
+
+bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& header) {
+  if (!header.has_fingerprint || header.fingerprint == header_.fingerprint) return true;
+  const auto index = static_cast<std::size_t>(group_rank);
+  const int theirs = request_.group->world_ranks[index];
+  const int ours = request_.group->world_ranks[static_cast<std::size_t>(request_.group->rank)];
+  fail(Status(Code::kMismatch, "ranks disagree on operation #" + std::to_string(number_) + ": " +
+                                   wire::describe_mismatch(ours, descriptor(), theirs,
+                                                           wire::unpack(header.fingerprint)) +
+                                   "; make all ranks call the same collectives in the same order")
+           .with_peer(theirs));
+  return false;
+}
+
+const CompiledStep* Operation::waiting_step(const Instance& instance, std::size_t lane) const {
+  const std::uint32_t counter = instance.counters[lane];
+  if (instance.lanes_left == 0 || counter >= program_.lanes[lane].end) return nullptr;
+  const CompiledStep& step = program_.steps[counter];
+  const bool receives =
+      step.kind == plan::StepKind::kRecv || step.kind == plan::StepKind::kRecvReduce;
+  return receives && ready(step, instance) ? &step : nullptr;
+}
+
+bool Operation::spill(int group_rank, const transport::Frame& frame) {
+  for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
+    const Instance& instance = at(segment);
+    if (instance.segment != frame.header.segment) continue;
+    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      const CompiledStep* step = waiting_step(instance, lane);
+      if (step != nullptr && step->peer == group_rank && step->tag == frame.header.step)
+        return false;
+    }
+  }
+  adopt(group_rank, frame.header, {frame.payload, frame.payload + frame.header.length});
+  return true;
+}
+
+void Operation::adopt(int group_rank, const transport::FrameHeader& header,
+                      std::vector<std::byte> payload) {
+  if (!check_fingerprint(group_rank, header)) return;
+  spilled_.push_back({group_rank, header.step, header.segment, std::move(payload)});
+}
+
+std::string Operation::label() const {
+  std::string text = to_string(program_.kind);
+  text += " #" + std::to_string(number_);
+  if (!request_.name.empty()) text += " '" + request_.name + "'";
+  if (request_.group->id != 1) text += " (group " + std::to_string(request_.group->id) + ")";
+  return text;
+}
+
+bool Operation::awaits(int group_rank) const {
+  for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
+    const Instance& instance = instances_[segment % instances_.size()];
+    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      const CompiledStep* step = waiting_step(instance, lane);
+      if (step != nullptr && step->peer == group_rank) return true;
+    }
+  }
+  return false;
+}
+
+bool Operation::needs(int group_rank) const {
+  const auto has_steps_with = [&](std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t i = begin; i < end; ++i) {
+      if (program_.steps[i].peer == group_rank) return true;
+    }
+    return false;
+  };
+  if (next_ < layout_.segments()) {
+    return has_steps_with(0, static_cast<std::uint32_t>(program_.steps.size()));
+  }
+  for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
+    const Instance& instance = instances_[segment % instances_.size()];
+    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      if (has_steps_with(instance.counters[lane], program_.lanes[lane].end)) return true;
+    }
+  }
+  return false;
+}
+
+std::string Operation::awaiting() const {
+  std::string text;
+  for (std::size_t rank = 0; rank < request_.group->peers.size(); ++rank) {
+    if (request_.group->peers[rank] == nullptr || !awaits(static_cast<int>(rank))) continue;
+    if (!text.empty()) text += ", ";
+    text += request_.group->peers[rank]->peer;
+  }
+  return text.empty() ? "room to send" : text;
+}
+
+}  // namespace syncline::exec

@@ -1,0 +1,128 @@
+#include "syncline/communicator.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "session/communicator_impl.h"
+
+namespace syncline {
+namespace {
+
+Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
+  if (impl == nullptr) {
+    throw Error(Status(Code::kFailedPrecondition, "this Communicator is empty"));
+  }
+  return *impl;
+}
+
+}  // namespace
+
+int Communicator::rank() const { return usable(impl_).rank(); }
+int Communicator::size() const { return usable(impl_).size(); }
+
+Work Communicator::all_reduce(TensorView inout, ReduceOp op, const CallOptions& options) {
+  return all_reduce(inout, inout, op, options);
+}
+
+Work Communicator::all_reduce(ConstTensorView in, TensorView out, ReduceOp op,
+                              const CallOptions& options) {
+  return usable(impl_).start({Collective::kAllReduce, in, out, in.count(), op, -1}, options);
+}
+
+Work Communicator::reduce_scatter(ConstTensorView in, TensorView out, ReduceOp op,
+                                  const CallOptions& options) {
+  return usable(impl_).start({Collective::kReduceScatter, in, out, in.count(), op, -1}, options);
+}
+
+Work Communicator::all_gather(ConstTensorView in, TensorView out, const CallOptions& options) {
+  return usable(impl_).start({Collective::kAllGather, in, out, out.count(), ReduceOp::kSum, -1},
+                             options);
+}
+
+Work Communicator::broadcast(TensorView inout, int root, const CallOptions& options) {
+  return usable(impl_).start(
+      {Collective::kBroadcast, inout, inout, inout.count(), ReduceOp::kSum, root}, options);
+}
+
+Work Communicator::reduce(TensorView inout, int root, ReduceOp op, const CallOptions& options) {
+  return reduce(inout, inout, root, op, options);
+}
+
+Work Communicator::reduce(ConstTensorView in, TensorView out, int root, ReduceOp op,
+                          const CallOptions& options) {
+  return usable(impl_).start({Collective::kReduce, in, out, in.count(), op, root}, options);
+}
+
+Work Communicator::barrier(const CallOptions& options) {
+  return usable(impl_).start({Collective::kBarrier, {}, {}, 0, ReduceOp::kSum, -1}, options);
+}
+
+Communicator Communicator::split(int color, int key) const {
+  Impl& impl = usable(impl_);
+  SessionContext& context = *impl.context();
+  using Row = std::array<std::int64_t, 3>;  // colour, key, first free group id
+  const auto n = static_cast<std::size_t>(size());
+  const Row mine{color, key, context.next_group_id.load()};
+  std::vector<Row> rows(n);
+  CallOptions options;
+  options.name = "split";
+  Communicator self(impl_);
+  self.all_gather({mine.data(), mine.size()}, {rows.data()->data(), 3 * n}, options).wait();
+
+  std::vector<std::int64_t> colors;
+  std::int64_t first_id = 0;
+  for (const Row& row : rows) {
+    if (row[0] >= 0) colors.push_back(row[0]);
+    first_id = std::max(first_id, row[2]);
+  }
+  std::sort(colors.begin(), colors.end());
+  colors.erase(std::unique(colors.begin(), colors.end()), colors.end());
+  const auto next_id =
+      static_cast<std::uint32_t>(first_id + static_cast<std::int64_t>(colors.size()));
+  std::uint32_t seen = context.next_group_id.load();
+  while (seen < next_id && !context.next_group_id.compare_exchange_weak(seen, next_id)) {
+  }
+  if (color < 0) return Communicator();
+
+  std::vector<std::size_t> members;
+  for (std::size_t r = 0; r < n; ++r) {
+    if (rows[r][0] == color) members.push_back(r);
+  }
+  std::stable_sort(members.begin(), members.end(),
+                   [&](std::size_t a, std::size_t b) { return rows[a][1] < rows[b][1]; });
+  auto group = std::make_shared<exec::Group>();
+  const auto index = std::lower_bound(colors.begin(), colors.end(), color) - colors.begin();
+  group->id = static_cast<std::uint32_t>(first_id + index);
+  for (const std::size_t r : members) {
+    if (static_cast<int>(r) == rank()) group->rank = static_cast<int>(group->peers.size());
+    group->peers.push_back(impl.group()->peers[r]);
+    group->world_ranks.push_back(impl.group()->world_ranks[r]);
+  }
+  return Communicator(std::make_shared<Impl>(impl.context(), std::move(group)));
+}
+
+PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count) const {
+  Impl& impl = usable(impl_);
+  const collective::Query query{kind, type, count, 0, ""};
+  auto planned = impl.plans().find(query);
+  throw_if_error(planned.status());
+  auto predicted = impl.plans().predict(query);
+  throw_if_error(predicted.status());
+  const collective::Planned& plan = *planned.value();
+  PlanInfo info;
+  info.schedule = plan.program->name;
+  info.transport = size() == 1 ? "none" : impl.context()->transport;
+  info.segment_bytes = plan.segment_bytes;
+  info.predicted_us = predicted.value() * 1e6;
+  info.reason = plan.reason;
+  return info;
+}
+
+Status Communicator::status() const {
+  Impl& impl = usable(impl_);
+  return impl.context()->engine->group_status(*impl.group());
+}
+
+}  // namespace syncline

@@ -1,0 +1,11 @@
+// Log lines of the library: one line each on standard error.
+#pragma once
+
+#include <string>
+
+namespace syncline::session {
+
+// "2026-11-29T14:00:00.123456 rank 3: <line>". SYNCLINE_LOG=off silences it. Thread-safe.
+void log_line(int rank, const std::string& line);
+
+}  // namespace syncline::session

@@ -1,0 +1,61 @@
+#include "syncline/session.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "session/session_impl.h"
+#include "session/stop_signal.h"
+
+namespace syncline {
+namespace {
+
+constexpr Nanos kLinger = 2 * kSecond;
+constexpr std::size_t kStagingBytesMax = 8 << 20;
+
+}  // namespace
+
+Session::Impl::~Impl() {
+  if (context == nullptr) return;
+  context->engine->stop(kLinger);
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Communicator& Session::world() { return impl_->world; }
+int Session::rank() const { return impl_->rank; }
+int Session::world_size() const { return impl_->world_size; }
+int Session::local_rank() const { return impl_->local_rank; }
+int Session::local_world_size() const { return impl_->local_world_size; }
+const std::string& Session::rank_source() const { return impl_->rank_source; }
+bool Session::stop_requested() const { return session::stop_signal_seen(); }
+
+std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> context, int rank,
+                                          std::vector<exec::Channel*> peers) {
+  auto group = std::make_shared<exec::Group>();
+  group->id = 1;
+  group->rank = rank;
+  group->peers = std::move(peers);
+  for (int r = 0; r < static_cast<int>(group->peers.size()); ++r) group->world_ranks.push_back(r);
+
+  auto impl = std::make_unique<Session::Impl>();
+  impl->context = std::move(context);
+  impl->rank = rank;
+  impl->world_size = static_cast<int>(group->peers.size());
+  impl->context->engine->start();
+  impl->world = Communicator(std::make_shared<Communicator::Impl>(impl->context, std::move(group)));
+  return impl;
+}
+
+std::size_t ring_capacity(int local_ranks) {
+  const auto peers = static_cast<std::size_t>(std::max(local_ranks - 1, 1));
+  return std::clamp<std::size_t>(std::bit_floor(kStagingBytesMax / peers), 128 << 10, 1 << 20);
+}
+
+std::size_t segment_bytes_max(std::size_t capacity) {
+  return std::min<std::size_t>(capacity / 4, transport::kFrameBytesMax);
+}
+
+}  // namespace syncline

@@ -1,0 +1,35 @@
+// Session::Impl: owns the engine and the world.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "session/communicator_impl.h"
+#include "syncline/session.h"
+
+namespace syncline {
+
+class Session::Impl {
+ public:
+  ~Impl();
+
+  std::shared_ptr<SessionContext> context;
+  Communicator world;
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string rank_source = "single";
+  std::shared_ptr<void> wiring;  // listeners and the like, released after the engine stopped
+};
+
+// Called with all channels added: registers the world group, starts the engine.
+std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> context, int rank,
+                                          std::vector<exec::Channel*> peers);
+
+// Staging for one inbound ring when `local_ranks` ranks share a host: at most 8 MiB a rank in all.
+std::size_t ring_capacity(int local_ranks);
+// The largest segment that such rings can carry.
+std::size_t segment_bytes_max(std::size_t capacity);
+
+}  // namespace syncline

@@ -1,0 +1,76 @@
+#include "session/settings.h"
+
+#include <sched.h>
+
+#include <charconv>
+
+#include "base/env.h"
+#include "session/log.h"
+
+namespace syncline::session {
+namespace {
+
+void override_text(const char* name, std::string& field) {
+  if (auto value = env(name)) field = *value;
+}
+
+// "1500", "1500ms", "30s", "2m".
+std::chrono::milliseconds parse_time(const std::string& name, const std::string& text) {
+  std::int64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string unit(rest, text.data() + text.size());
+  const std::int64_t factor = unit.empty() || unit == "ms" ? 1
+                              : unit == "s"                ? 1000
+                              : unit == "m"                ? 60000
+                                                           : 0;
+  if (error != std::errc() || number < 0 || factor == 0) {
+    throw Error(Status(Code::kInvalidArgument,
+                       name + "=" + text + " is no time; write for example 2000ms or 2s"));
+  }
+  return std::chrono::milliseconds(number * factor);
+}
+
+void override_time(const std::string& name, std::chrono::milliseconds& field) {
+  if (auto value = env(name)) field = parse_time(name, *value);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+}  // namespace
+
+SessionOptions effective_options(const SessionOptions& code) {
+  SessionOptions options = code;
+  override_text("SYNCLINE_RENDEZVOUS", options.rendezvous);
+  override_text("SYNCLINE_TRANSPORT", options.transport);
+  override_text("SYNCLINE_IFNAME", options.ifname);
+  override_text("SYNCLINE_PORT_RANGE", options.port_range);
+  override_text("SYNCLINE_SCHEDULE", options.schedule);
+  override_time("SYNCLINE_SILENCE_MS", options.silence);
+  override_time("SYNCLINE_SUSPECT_MS", options.suspect);
+  override_time("SYNCLINE_TIMEOUT", options.timeout);
+  override_time("SYNCLINE_CONNECT_TIMEOUT", options.connect_timeout);
+  if (auto value = env("SYNCLINE_INSECURE")) options.insecure = *value == "1" || *value == "true";
+  return options;
+}
+
+std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank,
+                                             int world_size, int local_ranks) {
+  exec::EngineOptions engine;
+  engine.rank = rank;
+  engine.suspect = options.suspect.count() * kMillisecond;
+  engine.silence = options.silence.count() * kMillisecond;
+  engine.crowded = local_ranks > usable_cores();
+  engine.log = [rank](const std::string& line) { log_line(rank, line); };
+  auto context = std::make_shared<SessionContext>();
+  context->engine = std::make_shared<exec::Engine>(std::move(engine));
+  context->forced_schedule = options.schedule;
+  context->timeout = options.timeout.count() * kMillisecond;
+  (void)world_size;
+  return context;
+}
+
+}  // namespace syncline::session
