@@ -37,8 +37,12 @@ int bind_and_listen(int fd, const Address& address, int backlog) {
   return 0;
 }
 
+Fd raw_socket(const Address& address) {
+  return Fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+}
+
 Result<Fd> open_socket(const Address& address) {
-  Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Fd fd = raw_socket(address);
   if (!fd.valid()) return failure("cannot open a socket for " + address.to_string(), errno, "");
   return fd;
 }
@@ -121,16 +125,17 @@ void tune_stream(int fd) {
   if (flags >= 0 && (flags & O_NONBLOCK) == 0) (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-Result<Fd> start_connect(const Address& to) {
-  Result<Fd> fd = open_socket(to);
-  if (!fd.ok()) return fd;
-  tune_stream(fd->get());
+Connecting start_connect(const Address& to) {
+  Connecting out;
+  out.fd = raw_socket(to);
+  if (!out.fd.valid()) return {Fd(), errno};
+  tune_stream(out.fd.get());
   int result;
   do {
-    result = ::connect(fd->get(), to.get(), to.length());
+    result = ::connect(out.fd.get(), to.get(), to.length());
   } while (result != 0 && errno == EINTR);
-  if (result == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN) return fd;
-  return failure("cannot connect to " + to.to_string(), errno, "");
+  if (result == 0 || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN) return out;
+  return {Fd(), errno};
 }
 
 int connect_error(int fd) {
@@ -180,13 +185,13 @@ class Attempts {
   void start_next() {
     while (next_ < addresses_.size()) {
       const Address& to = addresses_[next_++];
-      Result<Fd> fd = start_connect(to);
-      if (fd.ok()) {
-        running_.push_back({&to, std::move(fd).value()});
+      Connecting attempt = start_connect(to);
+      if (attempt.error == 0) {
+        running_.push_back({&to, std::move(attempt.fd)});
         next_at_ = monotonic_now() + kNextAttempt;
         return;
       }
-      add_reason(fd.status().message());
+      add_reason(to.to_string() + ": " + std::strerror(attempt.error));
     }
   }
 

@@ -54,8 +54,12 @@ Address remote_address(int fd);
 // No delay for small frames; non-blocking.
 void tune_stream(int fd);
 
+struct Connecting {
+  Fd fd;
+  int error = 0;  // errno of a failure at once; else 0, and `fd` is valid
+};
 // Begins a connection and returns at once; poll for writability, then ask connect_error().
-Result<Fd> start_connect(const Address& to);
+Connecting start_connect(const Address& to);
 // 0: connected. EINPROGRESS: not decided yet. Else why it failed.
 int connect_error(int fd);
 
