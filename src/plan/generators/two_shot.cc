@@ -19,8 +19,9 @@ void add_rank(Builder& b, int n, int rank) {
   for (int i = 1; i < n; ++i) {
     const int to = (rank + i) % n;
     const int from = (rank + n - i) % n;
-    b.send(parts, in(to), to, message_key(kParts, to));
+    const After part = b.send(parts, in(to), to, message_key(kParts, to));
     b.send(owned, out(rank), to, message_key(kResults, rank));
+    b.wait_for(owned, part);
     b.recv(results, out(from), from, message_key(kResults, from));
   }
 }

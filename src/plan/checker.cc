@@ -1,0 +1,26 @@
+#include "plan/checker.h"
+
+#include "plan/check/order.h"
+#include "plan/check/program.h"
+#include "plan/check/values.h"
+
+namespace syncline::plan {
+
+Status check(const Schedule& schedule) {
+  const Result<Program> program = flatten(schedule);
+  if (!program.ok()) return program.status();
+  const Result<Order> order = Order::of(program.value());
+  if (!order.ok()) return order.status();
+  for (const bool in_is_out : {false, true}) {
+    for (const bool acc_is_out : {false, true}) {
+      Status status = check_values(program.value(), order.value(), {in_is_out, acc_is_out});
+      if (!status.ok()) return status;
+    }
+  }
+  if (schedule.kind == Collective::kBarrier) {
+    return check_barrier(program.value(), order.value());
+  }
+  return {};
+}
+
+}  // namespace syncline::plan
