@@ -10,6 +10,8 @@
 namespace syncline::plan {
 
 inline constexpr int kRanksMax = 4096;  // of a generated or parsed schedule
+// Generators whose steps over all ranks grow with the square of the rank count stop here.
+inline constexpr int kRanksMaxQuadratic = 512;
 
 // Immutable.
 struct Generator {

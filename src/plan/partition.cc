@@ -43,4 +43,22 @@ std::size_t segments_for(Collective kind, int ranks, std::size_t count, int chun
   return std::max<std::size_t>(1, longest / elements + (longest % elements != 0 ? 1 : 0));
 }
 
+std::size_t widest_element_bytes(const Schedule& schedule, DType dtype) {
+  for (const RankProgram& rank : schedule.ranks) {
+    for (const Lane& lane : rank.lanes) {
+      for (const Step& step : lane.steps) {
+        if (step.kind == StepKind::kSend && step.wire == Wire::kAccumulator)
+          return accumulate_bytes(dtype);
+      }
+    }
+  }
+  return size_of(dtype);
+}
+
+std::size_t segments_of(const Schedule& schedule, std::size_t count, DType dtype,
+                        std::size_t segment_bytes) {
+  return segments_for(schedule.kind, schedule.size(), count, schedule.chunks,
+                      widest_element_bytes(schedule, dtype), segment_bytes);
+}
+
 }  // namespace syncline::plan

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include "plan/schedule.h"
 #include "syncline/types.h"
 
 namespace syncline::plan {
@@ -47,5 +48,18 @@ Range segment_range(Range chunk, std::size_t segments, std::size_t segment);
 // scratch.
 std::size_t segments_for(Collective kind, int ranks, std::size_t count, int chunks,
                          std::size_t element_bytes, std::size_t segment_bytes);
+
+// Bytes of one partial result: 4 for f16 and bf16, else those of the type.
+constexpr std::size_t accumulate_bytes(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16 ? 4 : size_of(dtype);
+}
+
+// Bytes of the widest element that a schedule's messages carry.
+std::size_t widest_element_bytes(const Schedule& schedule, DType dtype);
+
+// segments_for() of a schedule and the widest element that travels: no frame exceeds segment_bytes
+// (unless one element does).
+std::size_t segments_of(const Schedule& schedule, std::size_t count, DType dtype,
+                        std::size_t segment_bytes);
 
 }  // namespace syncline::plan

@@ -112,7 +112,7 @@ class RankWriter {
 }  // namespace
 
 bool halving_doubling_supports(Collective kind, int n) {
-  if (n < 1 || n > kRanksMax) return false;
+  if (n < 1 || n > kRanksMaxQuadratic) return false;
   if (kind == Collective::kAllReduce) return true;
   return has_blocks(kind) && std::has_single_bit(static_cast<unsigned>(n));
 }

@@ -68,7 +68,7 @@ void add_barrier(Builder& b, int n, int rank) {
 
 }  // namespace
 
-bool one_shot_supports(Collective, int n) { return n >= 1 && n <= kRanksMax; }
+bool one_shot_supports(Collective, int n) { return n >= 1 && n <= kRanksMaxQuadratic; }
 
 Schedule make_one_shot(Collective kind, int n, int root) {
   if (n == 1) return make_solo("one_shot", kind);

@@ -29,7 +29,7 @@ void add_rank(Builder& b, int n, int rank) {
 }  // namespace
 
 bool two_shot_supports(Collective kind, int n) {
-  return kind == Collective::kAllReduce && n >= 1 && n <= kRanksMax;
+  return kind == Collective::kAllReduce && n >= 1 && n <= kRanksMaxQuadratic;
 }
 
 Schedule make_two_shot(Collective kind, int n, int root) {
