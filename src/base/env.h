@@ -13,4 +13,8 @@ std::optional<std::string> env(const std::string& name);
 // Injected in tests in place of env().
 using EnvLookup = std::function<std::optional<std::string>(const std::string&)>;
 
+// Calls `visit` for every variable of the environment, in no order.
+void for_each_env(
+    const std::function<void(const std::string& name, const std::string& value)>& visit);
+
 }  // namespace syncline

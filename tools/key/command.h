@@ -1,0 +1,10 @@
+// `syncline key`
+#pragma once
+
+#include "tools/cli/invocation.h"
+
+namespace syncline::tools {
+
+void add_key_command(CLI::App& app, Invocation& invocation);
+
+}  // namespace syncline::tools

@@ -1,0 +1,340 @@
+#include "tools/run/launcher.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <random>
+
+#include "cluster/key.h"
+#include "fmt/format.h"
+#include "tools/cli/exit_code.h"
+#include "tools/run/agent_link.h"
+#include "tools/run/output.h"
+#include "tools/run/report.h"
+
+namespace syncline::tools {
+namespace {
+
+struct Host {
+  std::string label;
+  HostPlacement placement;
+  std::unique_ptr<AgentLink> link;
+  bool ready = false;
+  bool done = false;
+};
+
+// Blocked signals as a readable descriptor. Confined.
+class Signals {
+ public:
+  Signals() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&watched, signo);
+    sigprocmask(SIG_BLOCK, &watched, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~Signals() { close(fd_); }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string random_id() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+void say(const std::string& text) { write_all(STDERR_FILENO, "syncline run: " + text + "\n"); }
+
+// Confined.
+class Launcher {
+ public:
+  Launcher(const LaunchOptions& options, std::unique_ptr<Output> output,
+           std::vector<std::string> rank_hosts, std::string key)
+      : options_(options),
+        output_(std::move(output)),
+        rank_hosts_(std::move(rank_hosts)),
+        key_(std::move(key)),
+        begin_(monotonic_now()),
+        supervisor_(static_cast<int>(rank_hosts_.size()), options.grace, options.time_limit,
+                    begin_) {}
+
+  int run();
+
+ private:
+  Status start_agents();
+  AgentConfig config_of(const Host& host, int index) const;
+  void on_event(Host& host, const AgentEvent& event);
+  void on_closed(Host& host, const Status& why);
+  void on_signal();
+  void on_ready(Host& host, const AgentEvent& event);
+  void start_ranks();
+  void signal_ranks(int signo);
+  void act(Nanos now);
+  void fail(int code, const std::string& text);
+  bool over() const;
+  int finish();
+
+  const LaunchOptions& options_;
+  std::unique_ptr<Output> output_;
+  std::vector<std::string> rank_hosts_;
+  std::string key_;
+  Nanos begin_;
+  Signals signals_;
+  event::Poller poller_;
+  Supervisor supervisor_;
+  std::deque<Host> hosts_;
+  std::string rendezvous_;
+  int master_port_ = 0;
+  bool started_ = false;
+  std::optional<int> fatal_;  // the launch itself failed: exit code
+  std::string fatal_text_;
+};
+
+AgentConfig Launcher::config_of(const Host& host, int index) const {
+  AgentConfig config;
+  config.host = host.placement.host.empty() ? host.label : host.placement.host;
+  config.host_index = index;
+  config.host_count = static_cast<int>(options_.hosts.size());
+  config.world_size = static_cast<int>(rank_hosts_.size());
+  config.first_rank = host.placement.first_rank;
+  config.ranks = host.placement.ranks;
+  config.program = options_.program;
+  config.directory = std::filesystem::current_path().string();
+  config.variables = options_.variables;
+  config.key = key_;
+  config.ifname = options_.ifname;
+  config.port_range = options_.port_range;
+  config.bind_to = options_.bind_to;
+  config.keep_omp_threads = options_.keep_omp_threads;
+  return config;
+}
+
+Status Launcher::start_agents() {
+  const std::string run_id = random_id();
+  for (const HostPlacement& placement : options_.hosts) {
+    Host& host = hosts_.emplace_back();
+    host.placement = placement;
+    host.label = rank_hosts_[static_cast<std::size_t>(placement.first_rank)];
+    host.link = std::make_unique<AgentLink>(
+        poller_,
+        AgentLink::Events{
+            [this, &host](const AgentEvent& event) { on_event(host, event); },
+            [&host](std::string_view line) { say(fmt::format("{}: {}", host.label, line)); },
+            [this, &host](const Status& why) { on_closed(host, why); }});
+    const Status status = host.link->start(AgentLink::command(placement.host, options_.rsh));
+    if (!status.ok()) return status;
+    AgentCommand command;
+    command.kind = AgentCommand::Kind::kConfigure;
+    command.config = config_of(host, static_cast<int>(hosts_.size()) - 1);
+    command.config.run_id = run_id;
+    host.link->send(command);
+  }
+  return {};
+}
+
+void Launcher::on_event(Host& host, const AgentEvent& event) {
+  const auto rank_of_host = [&] {
+    const int local = event.rank - host.placement.first_rank;
+    return local >= 0 && local < host.placement.ranks;
+  };
+  switch (event.kind) {
+    case AgentEvent::Kind::kReady:
+      return on_ready(host, event);
+    case AgentEvent::Kind::kLine:
+      if (rank_of_host()) output_->line(event.rank, event.stream, event.text);
+      return;
+    case AgentEvent::Kind::kNotice:
+      return say(fmt::format("{}: {}", host.label, event.text));
+    case AgentEvent::Kind::kExit:
+      if (rank_of_host())
+        supervisor_.on_exit(event.rank, {event.code, event.signal, false}, monotonic_now());
+      return;
+    case AgentEvent::Kind::kFailed:
+      return fail(event.code, fmt::format("{} (on {})", event.text, host.label));
+    case AgentEvent::Kind::kDone:
+      host.done = true;
+      return;
+  }
+}
+
+void Launcher::on_ready(Host& host, const AgentEvent& event) {
+  host.ready = true;
+  if (!event.rendezvous.empty()) {
+    rendezvous_ = event.rendezvous;
+    master_port_ = event.master_port;
+  }
+  if (host.placement.first_rank == 0 && !options_.keep_omp_threads && !options_.quiet) {
+    say(
+        fmt::format("OMP_NUM_THREADS={} in each rank ({} usable cores, {} ranks on {}); set it "
+                    "yourself to override",
+                    event.threads, event.cores, host.placement.ranks, host.label));
+  }
+  if (std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) { return h.ready; }))
+    start_ranks();
+}
+
+void Launcher::start_ranks() {
+  started_ = true;
+  AgentCommand command;
+  command.kind = AgentCommand::Kind::kStart;
+  command.rendezvous = rendezvous_;
+  command.master_port = master_port_;
+  for (Host& host : hosts_) host.link->send(command);
+}
+
+void Launcher::on_closed(Host& host, const Status& why) {
+  if (!why.ok()) say(fmt::format("{}: {}", host.label, why.message()));
+  if (host.done || fatal_.has_value()) return;
+  if (!started_) {
+    const std::string end = host.link->finish();
+    const std::string path = own_path();
+    return fail(
+        kExitEnvironment,
+        fmt::format("the agent on {} did not start ({}); try: {} {} {} --version", host.label, end,
+                    options_.rsh.substr(0, options_.rsh.find(' ')), host.label, path));
+  }
+  const Nanos now = monotonic_now();
+  for (int local = 0; local < host.placement.ranks; ++local) {
+    supervisor_.on_exit(host.placement.first_rank + local, {0, 0, true}, now);
+  }
+}
+
+void Launcher::fail(int code, const std::string& text) {
+  if (fatal_.has_value()) return;
+  fatal_ = code;
+  fatal_text_ = text;
+}
+
+void Launcher::signal_ranks(int signo) {
+  AgentCommand command;
+  command.signal = signo;
+  for (Host& host : hosts_) host.link->send(command);
+}
+
+void Launcher::on_signal() {
+  signalfd_siginfo info;
+  while (read(signals_.fd(), &info, sizeof info) == sizeof info) {
+    const Nanos now = monotonic_now();
+    if (info.ssi_signo == SIGUSR1) {
+      if (started_) signal_ranks(SIGUSR1);
+    } else if (!started_) {
+      fail(info.ssi_signo == SIGINT ? kExitInterrupted
+                                    : kExitSignalBase + static_cast<int>(info.ssi_signo),
+           "stopped before the ranks had started");
+    } else if (info.ssi_signo == SIGINT) {
+      const bool first = supervisor_.stop() == Supervisor::Stop::kNone;
+      supervisor_.on_interrupt(now);
+      say(first ? fmt::format("interrupted: the ranks get {:.3g} s to end; Ctrl-C again kills them",
+                              static_cast<double>(options_.grace) / 1e9)
+                : "interrupted again: killing the ranks");
+    } else {
+      supervisor_.on_terminate(now);
+    }
+  }
+}
+
+void Launcher::act(Nanos now) {
+  if (!started_ && now - begin_ > options_.start_limit) {
+    for (const Host& host : hosts_) {
+      if (!host.ready)
+        return fail(kExitEnvironment, fmt::format("no answer from {} within {:.3g} s", host.label,
+                                                  static_cast<double>(options_.start_limit) / 1e9));
+    }
+  }
+  if (!started_) return;
+  switch (supervisor_.poll(now)) {
+    case Supervisor::Ask::kNothing:
+      return;
+    case Supervisor::Ask::kTerminate:
+      return signal_ranks(SIGTERM);
+    case Supervisor::Ask::kKill:
+      return signal_ranks(SIGKILL);
+  }
+}
+
+bool Launcher::over() const {
+  if (fatal_.has_value() || supervisor_.stuck(monotonic_now())) return true;
+  return std::none_of(hosts_.begin(), hosts_.end(),
+                      [](const Host& h) { return h.link->is_open(); });
+}
+
+int Launcher::run() {
+  poller_.add(signals_.fd(), EPOLLIN, [this](std::uint32_t) { on_signal(); });
+  const Status status = start_agents();
+  if (!status.ok()) fail(exit_code_of(status), status.message());
+  while (!over()) {
+    Nanos wait = kSecond;
+    if (supervisor_.deadline())
+      wait = std::clamp(*supervisor_.deadline() - monotonic_now(), Nanos{0}, wait);
+    poller_.poll(wait);
+    if (!output_->flush()) supervisor_.on_output_closed(monotonic_now());
+    act(monotonic_now());
+  }
+  return finish();
+}
+
+int Launcher::finish() {
+  for (Host& host : hosts_) host.link->finish();  // whatever still runs loses its launcher and dies
+  output_->flush();
+  if (fatal_.has_value()) {
+    say(fatal_text_);
+    return *fatal_;
+  }
+  const double wall_s = static_cast<double>(monotonic_now() - begin_) / 1e9;
+  const ReportInput report{
+      supervisor_, rank_hosts_,
+      [this](int rank) -> const std::deque<std::string>& { return output_->tail(rank); }, wall_s};
+  if (options_.json == "-") {
+    write_all(STDOUT_FILENO, summary_json(report));
+  } else if (!options_.json.empty()) {
+    std::ofstream file(options_.json);
+    if (!(file << summary_json(report) << std::flush))
+      say(fmt::format("cannot write {}", options_.json));
+  }
+  write_all(STDERR_FILENO, failure_text(report));
+  return supervisor_.exit_code();
+}
+
+std::string short_host_name() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof name - 1);
+  const std::string full = name;
+  return full.substr(0, full.find('.'));
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  OutputOptions output_options;
+  for (const HostPlacement& host : options.hosts) {
+    const std::string label = host.host.empty() ? short_host_name() : host.host;
+    output_options.hosts.insert(output_options.hosts.end(), static_cast<std::size_t>(host.ranks),
+                                label);
+  }
+  const std::vector<std::string> rank_hosts = output_options.hosts;
+  output_options.color = options.color;
+  output_options.prefix = options.prefix;
+  output_options.screen = options.screen;
+  output_options.log_dir = options.log_dir;
+  Result<std::unique_ptr<Output>> output = Output::open(std::move(output_options));
+  const Result<cluster::JobKey> key = cluster::JobKey::generate();
+  for (const Status& status : {output.status(), key.status()}) {
+    if (status.ok()) continue;
+    say(status.message());
+    return exit_code_of(status);
+  }
+  return Launcher(options, std::move(output).value(), rank_hosts, key.value().line()).run();
+}
+
+}  // namespace syncline::tools

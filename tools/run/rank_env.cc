@@ -1,0 +1,54 @@
+#include "tools/run/rank_env.h"
+
+#include "fmt/format.h"
+
+namespace syncline::tools {
+namespace {
+
+// "tcp://[::1]:4711" -> "::1"
+std::string address_of(const std::string& rendezvous) {
+  std::string text = rendezvous.substr(rendezvous.find("//") + 2);
+  text = text.substr(0, text.rfind(':'));
+  if (text.starts_with('[')) text = text.substr(1, text.size() - 2);
+  return text;
+}
+
+}  // namespace
+
+Variables rank_environment(const AgentConfig& config, const RankPlace& place) {
+  const std::string rank = fmt::to_string(config.first_rank + place.local_rank);
+  const std::string size = fmt::to_string(config.world_size);
+  const std::string local_rank = fmt::to_string(place.local_rank);
+  const std::string local_size = fmt::to_string(config.ranks);
+  Variables v = {
+      {"SYNCLINE_RANK", rank},
+      {"SYNCLINE_WORLD_SIZE", size},
+      {"SYNCLINE_LOCAL_RANK", local_rank},
+      {"SYNCLINE_LOCAL_WORLD_SIZE", local_size},
+      {"SYNCLINE_RUN_ID", config.run_id},
+      {"SYNCLINE_RENDEZVOUS", place.rendezvous},
+      {"RANK", rank},
+      {"WORLD_SIZE", size},
+      {"LOCAL_RANK", local_rank},
+      {"LOCAL_WORLD_SIZE", local_size},
+      {"GROUP_RANK", fmt::to_string(config.host_index)},
+      {"GROUP_WORLD_SIZE", fmt::to_string(config.host_count)},
+      {"ROLE_RANK", rank},
+      {"ROLE_WORLD_SIZE", size},
+      {"ROLE_NAME", "default"},
+      {"MASTER_ADDR", address_of(place.rendezvous)},
+      {"MASTER_PORT", fmt::to_string(place.master_port)},
+      {"TORCHELASTIC_RUN_ID", config.run_id},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+  };
+  if (place.rendezvous_fd >= 0) {
+    v.emplace_back("SYNCLINE_RENDEZVOUS_FD", fmt::to_string(place.rendezvous_fd));
+  }
+  if (place.key_fd >= 0) v.emplace_back("SYNCLINE_KEY_FD", fmt::to_string(place.key_fd));
+  if (!config.keep_omp_threads) v.emplace_back("OMP_NUM_THREADS", fmt::to_string(place.threads));
+  v.insert(v.end(), config.variables.begin(), config.variables.end());
+  return v;
+}
+
+}  // namespace syncline::tools

@@ -1,0 +1,24 @@
+// The environment that a rank finds. Pure.
+#pragma once
+
+#include "tools/run/message.h"
+
+namespace syncline::tools {
+
+struct RankPlace {
+  int local_rank = 0;
+  std::string rendezvous;  // "tcp://127.0.0.1:4711"
+  int master_port = 0;
+  int rendezvous_fd = -1;  // rank 0: the listening socket behind `rendezvous`
+  int key_fd = -1;
+  int threads = 1;
+};
+
+// SYNCLINE_*, torchrun's set and OMP_NUM_THREADS (unless the user chose it), then the user's -x
+// variables.
+//
+// MASTER_PORT is not the rendezvous port: a program that brings its own rendezvous (PyTorch's
+// TCPStore) binds it itself, while rank 0 already holds the rendezvous socket.
+Variables rank_environment(const AgentConfig& config, const RankPlace& place);
+
+}  // namespace syncline::tools

@@ -1,0 +1,74 @@
+// Supervisor: decides how a job goes on when a rank ends or somebody wants it to stop. Sans I/O.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace syncline::tools {
+
+// How a rank ended.
+struct RankEnd {
+  int code = 0;       // exit code, if no signal
+  int signal = 0;     // what killed it
+  bool lost = false;  // its host's agent vanished
+  bool failed() const { return lost || signal != 0 || code != 0; }
+  int exit_code() const;
+};
+
+// Confined. Running -> stopping (SIGTERM sent, grace runs) -> killing (SIGKILL sent) -> finished.
+class Supervisor {
+ public:
+  enum class Ask { kNothing, kTerminate, kKill };
+  // Why the job is being stopped before all ranks ended.
+  enum class Stop { kNone, kRankFailed, kInterrupt, kTerminated, kTimeLimit, kOutputClosed };
+
+  // `limit`: longest time the job may take from now; 0 = none.
+  Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now);
+
+  void on_exit(int rank, RankEnd end, Nanos now);
+  // Ctrl-C: the second one kills.
+  void on_interrupt(Nanos now);
+  // SIGTERM from a scheduler.
+  void on_terminate(Nanos now);
+  void on_output_closed(Nanos now);
+
+  // What to send to the ranks that still run; each answer is given once.
+  Ask poll(Nanos now);
+  // When poll() must be called next at the latest.
+  std::optional<Nanos> deadline() const { return deadline_; }
+
+  bool finished() const { return running_ == 0; }
+  // True when ranks outlived SIGKILL by so long that waiting is of no use.
+  bool stuck(Nanos now) const;
+  // The launcher's exit code; final once finished().
+  int exit_code() const;
+
+  // The rank that failed first, before any stop was asked for.
+  std::optional<int> first_cause() const { return first_cause_; }
+  const std::optional<RankEnd>& end_of(int rank) const {
+    return ends_[static_cast<std::size_t>(rank)];
+  }
+  // Failed, but not first or only after it was told to stop.
+  bool is_collateral(int rank) const;
+  Stop stop() const { return stop_; }
+  bool killed() const { return killed_; }
+
+ private:
+  void begin_stop(Stop why, Ask ask, Nanos now);
+
+  const Nanos grace_;
+  std::vector<std::optional<RankEnd>> ends_;
+  int running_;
+  Stop stop_ = Stop::kNone;
+  Ask pending_ = Ask::kNothing;
+  std::optional<Nanos> deadline_;
+  std::optional<int> first_cause_;
+  bool told_ = false;  // SIGTERM was asked for
+  bool killed_ = false;
+  Nanos killed_at_ = 0;
+};
+
+}  // namespace syncline::tools
