@@ -13,8 +13,8 @@ using ConvertKernel = void (*)(void* dst, const void* a, std::size_t count);
 using DivideKernel = void (*)(void* dst, const void* a, std::size_t count, int divisor);
 using ScaleKernel = void (*)(void* dst, const void* a, std::size_t count, double factor);
 
-// immutable. Entries that make no sense are null; f16 and bf16 have widen and narrow only, the rest
-// of their work is done by the f32 entries. Callers put the floating point environment in order.
+// immutable. Entries that make no sense are null; f16 and bf16 have widen, narrow and
+// half_sum only, the f32 entries do the rest. Callers put the floating point environment in order.
 struct KernelTable {
   const char* name;
   BinaryKernel binary[kDTypeCount][kReduceOpCount];
@@ -22,7 +22,9 @@ struct KernelTable {
   ScaleKernel scale[kDTypeCount];     // f32, f64
   ConvertKernel widen[kDTypeCount];   // f16, bf16 -> f32; NaN becomes canonical
   ConvertKernel narrow[kDTypeCount];  // f32 -> f16, bf16, nearest even; NaN becomes canonical
-  ConvertKernel normalise;            // bool bytes -> 0 or 1
+  // f16, bf16, by whether dst, a and b are accumulators (f32).
+  BinaryKernel half_sum[kDTypeCount][2][2][2];
+  ConvertKernel normalise;  // bool bytes -> 0 or 1
 };
 
 // The table for this CPU, chosen on the first call. Thread-safe.

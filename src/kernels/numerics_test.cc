@@ -101,6 +101,42 @@ TEST_P(HalfConversion, All65536ValuesRoundTrip) {
   }
 }
 
+// Each of the three memories may hold elements or partial results.
+TEST_P(HalfConversion, MixedWidthsGiveTheSameSum) {
+  for (const std::size_t count : {1, 7, 8, 9, 31, 1025}) {
+    std::vector<std::uint16_t> a(count);
+    std::vector<std::uint16_t> b(count);
+    std::vector<float> wide_a(count);
+    std::vector<float> wide_b(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      a[i] = static_cast<std::uint16_t>(i * 2477 + 5);
+      b[i] = static_cast<std::uint16_t>(i * 40503 + 77);
+      wide_a[i] = widen(a[i]);
+      wide_b[i] = widen(b[i]);
+    }
+    for (int mix = 0; mix < 8; ++mix) {
+      std::vector<float> wide(count + 1, 77);
+      std::vector<std::uint16_t> half(count + 1, 77);
+      const Target dst = mix & 1 ? Target{wide.data(), true} : Target{half.data(), false};
+      const Operand x = mix & 2 ? Operand{wide_a.data(), true} : Operand{a.data(), false};
+      const Operand y = mix & 4 ? Operand{wide_b.data(), true} : Operand{b.data(), false};
+      reduce(GetParam(), ReduceOp::kSum, dst, x, y, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const float sum = wide_a[i] + wide_b[i];
+        if (!dst.accumulator) {
+          ASSERT_EQ(half[i], narrow(sum)) << "element " << i << ", mix " << mix;
+        } else if (std::isnan(sum)) {
+          ASSERT_EQ(std::bit_cast<std::uint32_t>(wide[i]), 0x7fc00000u);
+        } else {
+          ASSERT_EQ(wide[i], sum) << "element " << i << ", mix " << mix;
+        }
+      }
+      ASSERT_EQ(half[count], 77);
+      ASSERT_EQ(wide[count], 77);
+    }
+  }
+}
+
 // Every value half way between neighbours, and a step to either side of it, plus subnormal inputs.
 TEST_P(HalfConversion, RoundsToNearestEven) {
   std::vector<float> wide;

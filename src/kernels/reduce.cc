@@ -102,6 +102,11 @@ void reduce(DType type, ReduceOp op, Target dst, Operand a, Operand b, std::size
   SYNCLINE_ASSERT(kernel != nullptr, "reduce: ask is_supported(type, op) first");
   const FloatEnvironment environment;
   if (is_half(type)) {
+    if (divisor <= 0 && (op == ReduceOp::kSum || op == ReduceOp::kAverage)) {
+      table.half_sum[at(type)][dst.accumulator][a.accumulator][b.accumulator](dst.data, a.data,
+                                                                              b.data, count);
+      return;
+    }
     reduce_half(type, kernel, dst, a, b, count, divisor);
     return;
   }

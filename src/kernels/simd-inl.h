@@ -14,8 +14,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/half.h"
-
 HWY_BEFORE_NAMESPACE();
 namespace syncline::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -124,6 +122,18 @@ struct BoolXor {
   }
 };
 
+// Loads and stores without alignment, for plain loops and single lanes.
+template <class T>
+HWY_INLINE T get(const void* base, std::size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(base) + index * sizeof(T), sizeof(T));
+  return value;
+}
+template <class T>
+HWY_INLINE void put(void* base, std::size_t index, T value) {
+  std::memcpy(static_cast<char*>(base) + index * sizeof(T), &value, sizeof(T));
+}
+
 template <class Op, class D, class T>
 HWY_INLINE void combine(D d, T* dst, const T* a, const T* b) {
   hn::StoreU(Op::apply(d, hn::LoadU(d, a), hn::LoadU(d, b)), d, dst);
@@ -152,19 +162,11 @@ void binary(void* dst, const void* a, const void* b, std::size_t count) {
   for (; i + n <= count; i += n) combine<Op>(wide, out + i, x + i, y + i);
   const std::size_t m = hn::Lanes(narrow);
   for (; i + m <= count; i += m) combine<Op>(narrow, out + i, x + i, y + i);
-  for (; i < count; ++i) combine<Op>(single, out + i, x + i, y + i);
-}
-
-// Loads and stores without alignment, for plain loops.
-template <class T>
-HWY_INLINE T get(const void* base, std::size_t index) {
-  T value;
-  std::memcpy(&value, static_cast<const char*>(base) + index * sizeof(T), sizeof(T));
-  return value;
-}
-template <class T>
-HWY_INLINE void put(void* base, std::size_t index, T value) {
-  std::memcpy(static_cast<char*>(base) + index * sizeof(T), &value, sizeof(T));
+  for (; i < count; ++i) {
+    const auto left = hn::Set(single, get<T>(a, i));
+    const auto right = hn::Set(single, get<T>(b, i));
+    put<T>(dst, i, hn::GetLane(Op::apply(single, left, right)));
+  }
 }
 
 // Through u64, where overflow is defined and the low bits are those of the wrapped product.
@@ -185,12 +187,11 @@ void divide_integer(void* dst, const void* a, std::size_t count, int divisor) {
   }
 }
 
-// dst = a / operand or a * operand; separate, since multiplying by an inverse rounds differently.
-template <bool kDivide, class D, class T>
-HWY_INLINE void apply_scalar(D d, T* dst, const T* a, T operand) {
-  const auto v = hn::LoadU(d, a);
+// v / operand or v * operand; separate, since multiplying by an inverse rounds differently.
+template <bool kDivide, class D, class V, class T>
+HWY_INLINE V apply_scalar(D d, V v, T operand) {
   const auto s = hn::Set(d, operand);
-  hn::StoreU(canonical(d, kDivide ? hn::Div(v, s) : hn::Mul(v, s)), d, dst);
+  return canonical(d, kDivide ? hn::Div(v, s) : hn::Mul(v, s));
 }
 
 template <class T, bool kDivide>
@@ -201,8 +202,13 @@ HWY_INLINE void with_scalar(void* dst, const void* a, std::size_t count, T opera
   const hn::CappedTag<T, 1> single;
   const std::size_t n = hn::Lanes(wide);
   std::size_t i = 0;
-  for (; i + n <= count; i += n) apply_scalar<kDivide>(wide, out + i, x + i, operand);
-  for (; i < count; ++i) apply_scalar<kDivide>(single, out + i, x + i, operand);
+  for (; i + n <= count; i += n) {
+    hn::StoreU(apply_scalar<kDivide>(wide, hn::LoadU(wide, x + i), operand), wide, out + i);
+  }
+  for (; i < count; ++i) {
+    const auto v = hn::Set(single, get<T>(a, i));
+    put<T>(dst, i, hn::GetLane(apply_scalar<kDivide>(single, v, operand)));
+  }
 }
 
 template <class T>
@@ -218,64 +224,6 @@ void scale_float(void* dst, const void* a, std::size_t count, double factor) {
 inline void normalise(void* dst, const void* a, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) put<std::uint8_t>(dst, i, get<std::uint8_t>(a, i) != 0);
 }
-
-inline void widen_bf16(void* dst, const void* a, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(get<std::uint16_t>(a, i)) << 16;
-    const bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    put<std::uint32_t>(dst, i, nan ? 0x7fc00000 : bits);
-  }
-}
-
-inline void narrow_bf16(void* dst, const void* a, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = get<std::uint32_t>(a, i);
-    const bool nan = (bits & 0x7fffffff) > 0x7f800000;
-    const std::uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    put<std::uint16_t>(dst, i, static_cast<std::uint16_t>(nan ? 0x7fc0 : rounded));
-  }
-}
-
-// Elsewhere Highway emulates the conversion without rounding to nearest even.
-#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
-#define SYNCLINE_HARDWARE_F16 1
-#else
-#define SYNCLINE_HARDWARE_F16 0
-#endif
-
-inline void widen_f16(void* dst, const void* a, std::size_t count) {
-  std::size_t i = 0;
-#if SYNCLINE_HARDWARE_F16
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> d16;
-  float* out = static_cast<float*>(dst);
-  const auto* in = static_cast<const hwy::float16_t*>(a);
-  const std::size_t n = hn::Lanes(d);
-  for (; i + n <= count; i += n) {
-    hn::StoreU(canonical(d, hn::PromoteTo(d, hn::LoadU(d16, in + i))), d, out + i);
-  }
-#endif
-  for (; i < count; ++i) {
-    const float value = f16_to_float(get<std::uint16_t>(a, i));
-    put<float>(dst, i, value != value ? std::numeric_limits<float>::quiet_NaN() : value);
-  }
-}
-
-inline void narrow_f16(void* dst, const void* a, std::size_t count) {
-  std::size_t i = 0;
-#if SYNCLINE_HARDWARE_F16
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> d16;
-  auto* out = static_cast<hwy::float16_t*>(dst);
-  const float* in = static_cast<const float*>(a);
-  const std::size_t n = hn::Lanes(d);
-  for (; i + n <= count; i += n) {
-    hn::StoreU(hn::DemoteTo(d16, canonical(d, hn::LoadU(d, in + i))), d16, out + i);
-  }
-#endif
-  for (; i < count; ++i) put<std::uint16_t>(dst, i, float_to_f16(get<float>(a, i)));
-}
-#undef SYNCLINE_HARDWARE_F16
 
 }  // namespace syncline::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

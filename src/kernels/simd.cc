@@ -2,7 +2,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/half.h"
 #include "kernels/kernel_table.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,6 +10,7 @@
 // Highway wants to come after foreach_target.
 #include <hwy/highway.h>
 
+#include "kernels/half-inl.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -56,6 +56,21 @@ void fill_bool(KernelTable& table) {
   table.normalise = normalise;
 }
 
+template <class Half>
+void fill_half(KernelTable& table, DType type) {
+  table.widen[at(type)] = convert<AsF32, Half>;
+  table.narrow[at(type)] = convert<Half, AsF32>;
+  auto& sum = table.half_sum[at(type)];
+  sum[0][0][0] = mixed_sum<Half, Half, Half>;
+  sum[0][0][1] = mixed_sum<Half, Half, AsF32>;
+  sum[0][1][0] = mixed_sum<Half, AsF32, Half>;
+  sum[0][1][1] = mixed_sum<Half, AsF32, AsF32>;
+  sum[1][0][0] = mixed_sum<AsF32, Half, Half>;
+  sum[1][0][1] = mixed_sum<AsF32, Half, AsF32>;
+  sum[1][1][0] = mixed_sum<AsF32, AsF32, Half>;
+  sum[1][1][1] = mixed_sum<AsF32, AsF32, AsF32>;
+}
+
 KernelTable make_table() {
   KernelTable table = {};
   table.name = hwy::TargetName(HWY_TARGET);
@@ -67,10 +82,8 @@ KernelTable make_table() {
   fill_integer<std::int32_t>(table, DType::kI32);
   fill_integer<std::int64_t>(table, DType::kI64);
   fill_bool(table);
-  table.widen[at(DType::kF16)] = widen_f16;
-  table.narrow[at(DType::kF16)] = narrow_f16;
-  table.widen[at(DType::kBF16)] = widen_bf16;
-  table.narrow[at(DType::kBF16)] = narrow_bf16;
+  fill_half<AsF16>(table, DType::kF16);
+  fill_half<AsBF16>(table, DType::kBF16);
   return table;
 }
 

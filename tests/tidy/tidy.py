@@ -15,6 +15,8 @@ SKIPPED = ("build", "out", "__pycache__", ".git")
 EXCEPTIONS = {
     ("third-party-header", "src/kernels/simd-inl.h"):
         "Highway compiles this file once per instruction set; only simd.cc includes it",
+    ("third-party-header", "src/kernels/half-inl.h"): "as simd-inl.h",
+    ("guard", "src/kernels/half-inl.h"): "as simd-inl.h",
     ("guard", "src/kernels/simd-inl.h"): "included many times on purpose; its guard toggles",
     ("wall-clock", "src/session/log.cc"): "log lines carry the time of day",
     ("print", "src/base/assert.cc"): "the last words of a process that is about to abort",
