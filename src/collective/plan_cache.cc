@@ -12,7 +12,9 @@ namespace {
 // Everything up to this size is one class: its plan is the same.
 constexpr std::size_t kSmallestClassBytes = 256;
 
-int size_class(std::size_t bytes) { return std::bit_width(std::max(bytes, kSmallestClassBytes) - 1); }
+int size_class(std::size_t bytes) {
+  return std::bit_width(std::max(bytes, kSmallestClassBytes) - 1);
+}
 
 std::string known_schedules() {
   std::string names;
@@ -33,49 +35,65 @@ PlanCache::PlanCache(int rank, int size, plan::CostParams cost, std::string forc
       forced_(std::move(forced)),
       segment_bytes_max_(segment_bytes_max) {}
 
-Result<std::shared_ptr<const Planned>> PlanCache::find(const Query& query) {
-  const std::size_t bytes = query.count * size_of(query.type);
-  const Key key{query.kind, kernels::accumulate_type(query.type) != query.type, size_class(bytes),
-                query.root, query.schedule};
+Result<const Planned*> PlanCache::find(const Query& query) {
+  const int bucket = size_class(query.count * size_of(query.type));
+  const bool widens = kernels::accumulate_type(query.type) != query.type;
+  auto& quick = quick_[static_cast<std::size_t>(query.kind)][widens ? 1 : 0]
+                      [static_cast<std::size_t>(bucket)];
+  const bool plain = query.root == 0 && query.schedule.empty();
+  if (plain) {
+    const Planned* found = quick.load(std::memory_order_acquire);
+    if (found != nullptr) return found;
+  }
+  const Key key{query.kind, widens, bucket, query.root, query.schedule};
   MutexLock lock(mutex_);
-  const auto found = planned_.find(key);
-  if (found != planned_.end()) return found->second;
-  auto made = make(query, std::size_t{1} << size_class(bytes));
-  if (made.ok()) planned_.emplace(key, made.value());
-  return made;
+  auto found = planned_.find(key);
+  if (found == planned_.end()) {
+    auto made = make(query, std::size_t{1} << bucket);
+    if (!made.ok()) return made.status();
+    found = planned_.emplace(key, std::move(made).value()).first;
+  }
+  if (plain) quick.store(found->second.get(), std::memory_order_release);
+  return found->second.get();
 }
 
 Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query,
                                                        std::size_t bytes) const {
-  std::string name = query.schedule.empty() ? forced_ : query.schedule;
-  if (!name.empty()) {
-    const plan::Generator* generator = plan::find_generator(name);
+  const std::string& asked = query.schedule.empty() ? forced_ : query.schedule;
+  plan::Request request{query.kind, size_, query.root, bytes, query.type};
+  const std::string_view only[] = {asked};
+  if (!asked.empty()) {
+    const plan::Generator* generator = plan::find_generator(asked);
     if (generator == nullptr) {
       return Status(Code::kInvalidArgument,
-                    "unknown schedule '" + name + "'; known: " + known_schedules());
+                    "unknown schedule '" + asked + "'; known: " + known_schedules());
     }
-    if (!generator->supports(query.kind, size_)) {
-      if (!query.schedule.empty()) {
-        return Status(Code::kUnsupported, "schedule '" + name + "' cannot run " +
-                                              to_string(query.kind) + " over " +
-                                              std::to_string(size_) + " ranks");
-      }
-      name.clear();
+    const bool supported = generator->supports(query.kind, size_);
+    if (!supported && !query.schedule.empty()) {
+      return Status(Code::kUnsupported, "schedule '" + asked + "' cannot run " +
+                                            to_string(query.kind) + " over " +
+                                            std::to_string(size_) + " ranks");
     }
+    if (supported) request.allowed = only;  // a session-wide choice yields where it cannot run
   }
-  if (name.empty()) name = bytes <= 8192 || size_ == 1 ? "one_shot" : "two_shot";
-  if (!plan::find_generator(name)->supports(query.kind, size_)) name = "ring";
+  auto choice = plan::choose(request, cost_);
+  if (!choice.ok()) return choice.status();
   auto planned = std::make_shared<Planned>();
-  const plan::Schedule schedule = plan::find_generator(name)->make(query.kind, size_, query.root);
-  planned->program = exec::compile(schedule, rank_);
-  planned->segment_bytes = std::min<std::size_t>(segment_bytes_max_, 128 << 10);
+  planned->program =
+      exec::compile(plan::find_generator(choice->name)->make(query.kind, size_, query.root), rank_);
+  planned->segment_bytes = std::min(segment_bytes_max_, choice->segment_bytes);
+  planned->predicted_s = choice->predicted_s;
+  planned->reason = choice->reason;
   return std::shared_ptr<const Planned>(std::move(planned));
 }
 
 Result<double> PlanCache::predict(const Query& query) {
   auto planned = find(query);
   if (!planned.ok()) return planned.status();
-  return planned.value()->predicted_s;
+  const plan::Generator* generator = plan::find_generator(planned.value()->program->name);
+  return plan::predict_seconds(generator->make(query.kind, size_, query.root),
+                               query.count * size_of(query.type), query.type,
+                               planned.value()->segment_bytes, cost_);
 }
 
 }  // namespace syncline::collective

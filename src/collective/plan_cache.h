@@ -1,6 +1,8 @@
 // PlanCache: which schedule a group's collectives run, chosen once per kind and size class.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -10,7 +12,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "exec/program.h"
-#include "collective/temporary_cost.h"
+#include "plan/cost.h"
 #include "syncline/types.h"
 
 namespace syncline::collective {
@@ -39,8 +41,9 @@ class PlanCache {
   PlanCache(int rank, int size, plan::CostParams cost, std::string forced,
             std::size_t segment_bytes_max);
 
-  // kInvalidArgument for an unknown schedule, kUnsupported where it cannot run this collective.
-  Result<std::shared_ptr<const Planned>> find(const Query& query) SYNCLINE_EXCLUDES(mutex_);
+  // The plan lives as long as the cache. kInvalidArgument for an unknown schedule, kUnsupported
+  // where it cannot run this collective.
+  Result<const Planned*> find(const Query& query) SYNCLINE_EXCLUDES(mutex_);
 
   // Predicted seconds of exactly this call with the plan that find() gives.
   Result<double> predict(const Query& query);
@@ -56,6 +59,11 @@ class PlanCache {
   const plan::CostParams cost_;
   const std::string forced_;
   const std::size_t segment_bytes_max_;
+  // Calls without a root or a schedule of their own: found without lock or allocation. Points into
+  // planned_, whose entries stay.
+  using Quick =
+      std::array<std::array<std::array<std::atomic<const Planned*>, 64>, 2>, kCollectiveCount>;
+  Quick quick_{};
   Mutex mutex_;
   std::map<Key, std::shared_ptr<const Planned>> planned_ SYNCLINE_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,9 @@
 #include "base/assert.h"
 
 namespace syncline::exec {
+namespace {
+constexpr std::size_t kSpareMax = 64;
+}  // namespace
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
 
@@ -72,14 +75,19 @@ void Engine::give() {
 std::shared_ptr<WorkState> Engine::submit(OperationRequest request) {
   auto work = std::make_shared<WorkState>(shared_from_this());
   const bool background = request.background;
+  const bool driving = try_take();
   {
     MutexLock lock(submit_mutex_);
     const std::uint64_t number = request.group->next_op++;
-    pending_.push_back({std::move(request), number, work});
-    has_pending_.store(true, std::memory_order_seq_cst);
+    if (driving && pending_.empty()) {
+      begin(std::move(request), number, work);
+    } else {
+      pending_.push_back({std::move(request), number, work});
+      has_pending_.store(true, std::memory_order_seq_cst);
+    }
   }
   submissions_.fetch_add(1, std::memory_order_relaxed);
-  if (try_take()) {
+  if (driving || try_take()) {
     pass();
     give();
   }
@@ -96,33 +104,45 @@ void Engine::admit_pending() {
     has_pending_.store(false, std::memory_order_relaxed);
   }
   for (Pending& pending : admitted_) {
-    Group& group = *pending.request.group;
-    const Nanos now = pending.request.timeout > 0 ? monotonic_now() : 0;
-    auto operation = std::make_unique<Operation>(std::move(pending.request), pending.number,
-                                                 std::move(pending.work), now);
-    ++group.operations;
-    const auto early = early_.find({group.id, operation->number()});
-    if (early != early_.end()) {
-      for (EarlyFrame& frame : early->second) {
-        early_bytes_ -= frame.payload.size();
-        operation->adopt(group_rank_of(group, *frame.channel), frame.header,
-                         std::move(frame.payload));
-      }
-      early_.erase(early);
-    }
-    if (stopping_.load(std::memory_order_relaxed)) {
-      operation->fail(Status(Code::kShutdown, "the session has left the job"));
-    } else if (!group.broken.ok() && operation->number() <= group.broken_op) {
-      operation->fail(group.broken);
-    } else if (!group.broken.ok()) {
-      operation->fail(Status(Code::kFailedPrecondition,
-                             "the communicator died earlier; make a new one from session.world()")
-                          .with_peer(group.broken.peer())
-                          .caused_by(group.broken));
-    }
-    operations_.push_back(std::move(operation));
+    begin(std::move(pending.request), pending.number, std::move(pending.work));
   }
   admitted_.clear();
+}
+
+void Engine::begin(OperationRequest&& request, std::uint64_t number,
+                   std::shared_ptr<WorkState> work) {
+  std::unique_ptr<Operation> operation;
+  if (spare_.empty()) {
+    operation = std::make_unique<Operation>();
+  } else {
+    operation = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  // The newest tick is at most 100 ms old: exact enough for a deadline, and free.
+  const Nanos deadline = request.timeout > 0 ? last_tick_ + request.timeout : kNever;
+  Group& group = *request.group;
+  operation->start(std::move(request), number, std::move(work), deadline);
+  ++group.operations;
+  const auto early = early_.empty() ? early_.end() : early_.find({group.id, number});
+  if (early != early_.end()) {
+    for (EarlyFrame& frame : early->second) {
+      early_bytes_ -= frame.payload.size();
+      operation->adopt(group_rank_of(group, *frame.channel), frame.header,
+                       std::move(frame.payload));
+    }
+    early_.erase(early);
+  }
+  if (stopping_.load(std::memory_order_relaxed)) {
+    operation->fail(Status(Code::kShutdown, "the session has left the job"));
+  } else if (!group.broken.ok() && number <= group.broken_op) {
+    operation->fail(group.broken);
+  } else if (!group.broken.ok()) {
+    operation->fail(Status(Code::kFailedPrecondition,
+                           "the communicator died earlier; make a new one from session.world()")
+                        .with_peer(group.broken.peer())
+                        .caused_by(group.broken));
+  }
+  operations_.push_back(std::move(operation));
 }
 
 bool Engine::pass() {
@@ -152,12 +172,14 @@ bool Engine::pass() {
 }
 
 void Engine::finish(std::size_t index) {
-  const std::unique_ptr<Operation> operation = std::move(operations_[index]);
+  std::unique_ptr<Operation> operation = std::move(operations_[index]);
   operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(index));
   Status status = operation->status();
   if (status.ok() && operation->request().finisher) operation->request().finisher();
   --operation->group().operations;
   operation->work()->complete(std::move(status), callbacks_);
+  operation->clear();
+  if (spare_.size() < kSpareMax) spare_.push_back(std::move(operation));
 }
 
 Operation* Engine::find_operation(std::uint32_t comm, std::uint64_t op) const {

@@ -54,8 +54,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
   std::shared_ptr<WorkState> submit(OperationRequest request);
-  // Drives or sleeps until `work` is done or `limit` has passed (kTimeout: not yet).
-  Status wait(WorkState& work, Nanos limit);
+  // Drives or sleeps until `work` is done; its status.
+  Status wait(WorkState& work);
+  // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".
+  Status wait_until(WorkState& work, Nanos deadline);
 
   // Ends what runs with kShutdown, says goodbye to all peers, delivers what was accepted (at most
   // `linger`), ends the progress thread. Idempotent.
@@ -90,6 +92,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // With the baton:
   bool pass();
   void admit_pending();
+  void begin(OperationRequest&& request, std::uint64_t number, std::shared_ptr<WorkState> work);
   void finish(std::size_t index);
   void fail_operation(Operation& operation);
   void break_group(const std::shared_ptr<Group>& group, const Status& why, std::uint64_t op,
@@ -118,6 +121,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void kick();
   void log(const std::string& line) const;
 
+  static constexpr Nanos kNever = INT64_MAX;
+
   const EngineOptions options_;
   std::atomic<bool> baton_{false};
   EventCount changed_;  // a work completed, or the baton became free
@@ -138,6 +143,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::map<std::uint32_t, std::shared_ptr<Group>> groups_;
   std::set<std::uint32_t> closed_groups_;
   std::vector<std::unique_ptr<Operation>> operations_;  // in order of start
+  std::vector<std::unique_ptr<Operation>> spare_;       // cleared, to be used again
   std::map<OperationKey, std::vector<EarlyFrame>> early_;
   std::size_t early_bytes_ = 0;
   std::vector<OwedAbort> owed_aborts_;

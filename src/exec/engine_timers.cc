@@ -81,7 +81,7 @@ void Engine::check_departed(Channel& channel, const Status& why) {
 
 void Engine::check_deadlines(Nanos now) {
   for (const auto& operation : operations_) {
-    if (operation->request().timeout <= 0 || now < operation->deadline()) continue;
+    if (now < operation->deadline()) continue;
     operation->fail(
         Status(Code::kTimeout, "not finished after " + seconds(operation->request().timeout) +
                                    ", waiting for " + operation->awaiting() +

@@ -26,8 +26,9 @@ void cpu_relax() {
 
 }  // namespace
 
-Status Engine::wait(WorkState& work, Nanos limit) {
-  const Nanos deadline = monotonic_now() + std::min<Nanos>(limit, 3600 * kSecond);
+Status Engine::wait(WorkState& work) { return wait_until(work, kNever); }
+
+Status Engine::wait_until(WorkState& work, Nanos deadline) {
   while (!work.done()) {
     if (try_take()) {
       drive(work, deadline);
@@ -42,7 +43,7 @@ Status Engine::wait(WorkState& work, Nanos limit) {
         changed_.wait(ticket, kNapShort);
       }
     }
-    if (!work.done() && monotonic_now() >= deadline) {
+    if (deadline != kNever && !work.done() && monotonic_now() >= deadline) {
       return Status(Code::kTimeout, "not complete yet");
     }
   }

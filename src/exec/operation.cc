@@ -14,6 +14,7 @@ using plan::StepKind;
 using transport::Frame;
 
 constexpr std::size_t kScratchAlign = 64;
+constexpr std::size_t kScratchKeptBytes = 4 << 20;
 
 std::size_t round_up(std::size_t bytes) {
   return (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
@@ -21,49 +22,70 @@ std::size_t round_up(std::size_t bytes) {
 
 }  // namespace
 
-Operation::Operation(OperationRequest request, std::uint64_t number,
-                     std::shared_ptr<WorkState> work, Nanos now)
-    : request_(std::move(request)),
-      program_(*request_.program),
-      number_(number),
-      work_(std::move(work)),
-      deadline_(now + request_.timeout),
-      layout_(request_.block_count, program_.blocks, program_.chunks, request_.segments),
-      element_bytes_(size_of(request_.type)),
-      accumulator_bytes_(size_of(kernels::accumulate_type(request_.type))),
-      acc_is_element_(kernels::accumulate_type(request_.type) == request_.type) {
-  const std::size_t own_block = request_.block_count * static_cast<std::size_t>(program_.rank);
-  if (program_.kind == Collective::kAllGather) in_origin_ = own_block;
-  if (program_.kind == Collective::kReduceScatter) out_origin_ = own_block;
+void Operation::start(OperationRequest&& request, std::uint64_t number,
+                      std::shared_ptr<WorkState> work, Nanos deadline) {
+  request_ = std::move(request);
+  program_ = request_.program.get();
+  number_ = number;
+  work_ = std::move(work);
+  deadline_ = deadline;
+  layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
+  element_bytes_ = size_of(request_.type);
+  const DType accumulate = kernels::accumulate_type(request_.type);
+  accumulator_bytes_ = size_of(accumulate);
+  acc_is_element_ = accumulate == request_.type;
+  const std::size_t own_block = request_.block_count * static_cast<std::size_t>(program_->rank);
+  in_origin_ = program_->kind == Collective::kAllGather ? own_block : 0;
+  out_origin_ = program_->kind == Collective::kReduceScatter ? own_block : 0;
+  oldest_ = 0;
+  next_ = 0;
 
   header_.type = transport::FrameType::kData;
   header_.comm = request_.group->id;
   header_.op = number_;
   header_.fingerprint = wire::pack(descriptor());
+  prepare_instances();
+  start_instances();
+}
 
-  const std::size_t lanes = program_.lanes.size();
-  const std::size_t slots = program_.accumulators + program_.scratch_slots;
-  const std::size_t slot_bytes = round_up(layout_.segment_count_max() * accumulator_bytes_);
-  instances_.resize(std::min(request_.window, request_.segments));
-  counters_.resize(instances_.size() * lanes);
-  if (slots != 0) {
-    scratch_.reset(new std::byte[instances_.size() * slots * slot_bytes + kScratchAlign]);
+void Operation::prepare_instances() {
+  const std::size_t lanes = program_->lanes.size();
+  const std::size_t slots = program_->accumulators + program_->scratch_slots;
+  window_ = std::min(request_.window, request_.segments);
+  slot_bytes_ = round_up(layout_.segment_count_max() * accumulator_bytes_);
+  if (instances_.size() < window_) instances_.resize(window_);
+  if (counters_.size() < window_ * lanes) counters_.resize(window_ * lanes);
+  const std::size_t bytes = slots == 0 ? 0 : window_ * slots * slot_bytes_ + kScratchAlign;
+  if (scratch_bytes_ < bytes) {
+    scratch_.reset(new std::byte[bytes]);
+    scratch_bytes_ = bytes;
   }
-  auto aligned =
+  auto* aligned =
       reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(scratch_.get())));
-  for (std::size_t i = 0; i < instances_.size(); ++i) {
-    instances_[i].scratch = aligned + i * slots * slot_bytes;
+  for (std::size_t i = 0; i < window_; ++i) {
+    instances_[i].scratch = aligned + i * slots * slot_bytes_;
     instances_[i].counters = counters_.data() + i * lanes;
   }
-  start_instances();
+}
+
+void Operation::clear() {
+  request_ = {};
+  program_ = nullptr;
+  work_ = nullptr;
+  status_ = {};
+  spilled_.clear();
+  if (scratch_bytes_ > kScratchKeptBytes) {
+    scratch_ = nullptr;
+    scratch_bytes_ = 0;
+  }
 }
 
 wire::Operation Operation::descriptor() const {
   wire::Operation what;
-  what.kind = program_.kind;
+  what.kind = program_->kind;
   what.dtype = request_.type;
   what.op = request_.op;
-  what.schedule_hash = program_.hash;
+  what.schedule_hash = program_->hash;
   what.root = request_.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request_.root);
   what.name_hash = wire::hash16(request_.name);
   what.count = request_.block_count;
@@ -71,12 +93,12 @@ wire::Operation Operation::descriptor() const {
 }
 
 void Operation::start_instances() {
-  while (next_ < layout_.segments() && next_ < oldest_ + instances_.size()) {
+  while (next_ < layout_.segments() && next_ < oldest_ + window_) {
     Instance& instance = at(next_);
     instance.segment = next_++;
-    instance.lanes_left = static_cast<std::uint32_t>(program_.lanes.size());
-    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
-      const CompiledLane& bounds = program_.lanes[lane];
+    instance.lanes_left = static_cast<std::uint32_t>(program_->lanes.size());
+    for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
+      const CompiledLane& bounds = program_->lanes[lane];
       instance.counters[lane] = bounds.begin;
       if (bounds.begin == bounds.end) --instance.lanes_left;
     }
@@ -98,10 +120,10 @@ bool Operation::run(std::uint64_t pass) {
 
 bool Operation::run_instance(Instance& instance) {
   bool moved = false;
-  for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+  for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
     std::uint32_t& counter = instance.counters[lane];
-    const std::uint32_t end = program_.lanes[lane].end;
-    while (counter < end && execute(program_.steps[counter], instance)) {
+    const std::uint32_t end = program_->lanes[lane].end;
+    while (counter < end && execute(program_->steps[counter], instance)) {
       moved = true;
       if (++counter == end) --instance.lanes_left;
     }
@@ -112,8 +134,8 @@ bool Operation::run_instance(Instance& instance) {
 
 bool Operation::ready(const CompiledStep& step, const Instance& instance) const {
   for (std::uint16_t i = step.after_begin; i < step.after_end; ++i) {
-    const plan::After& after = program_.after[i];
-    if (instance.counters[after.lane] <= program_.lanes[after.lane].begin + after.step)
+    const plan::After& after = program_->after[i];
+    if (instance.counters[after.lane] <= program_->lanes[after.lane].begin + after.step)
       return false;
   }
   return true;
@@ -227,10 +249,10 @@ bool Operation::execute_receive(const CompiledStep& step, Instance& instance) {
 }
 
 bool Operation::in_out_storage(std::uint16_t chunk) const {
-  if (!acc_is_element_ || !program_.receives || request_.out == nullptr) return false;
-  if (program_.kind != Collective::kReduceScatter) return true;
-  const std::uint32_t per_block = program_.chunks / program_.blocks;
-  return chunk / per_block == static_cast<std::uint32_t>(program_.rank);
+  if (!acc_is_element_ || !program_->receives || request_.out == nullptr) return false;
+  if (program_->kind != Collective::kReduceScatter) return true;
+  const std::uint32_t per_block = program_->chunks / program_->blocks;
+  return chunk / per_block == static_cast<std::uint32_t>(program_->rank);
 }
 
 Operation::Location Operation::locate(const Place& place, const Instance& instance,
@@ -250,9 +272,9 @@ Operation::Location Operation::locate(const Place& place, const Instance& instan
     case Buf::kScratch:
       break;
   }
-  const std::size_t slot = place.buf == Buf::kAcc ? place.slot : program_.accumulators + place.slot;
-  return {instance.scratch + slot * round_up(layout_.segment_count_max() * accumulator_bytes_),
-          true};
+  const std::size_t slot =
+      place.buf == Buf::kAcc ? place.slot : program_->accumulators + place.slot;
+  return {instance.scratch + slot * slot_bytes_, true};
 }
 
 void Operation::copy(Location dst, Location src, std::size_t count, bool finish) const {

@@ -40,8 +40,11 @@ struct OperationRequest {
 
 class Operation {
  public:
-  Operation(OperationRequest request, std::uint64_t number, std::shared_ptr<WorkState> work,
-            Nanos now);
+  // Operations are recycled: start() gives a new or cleared object its task, clear() drops all
+  // references but keeps the memory.
+  void start(OperationRequest&& request, std::uint64_t number, std::shared_ptr<WorkState> work,
+             Nanos deadline);
+  void clear();
 
   // True if anything moved.
   bool run(std::uint64_t pass);
@@ -105,28 +108,33 @@ class Operation {
   Location locate(const Place& place, const Instance& instance, const Extent& extent) const;
   bool in_out_storage(std::uint16_t chunk) const;
   void copy(Location dst, Location src, std::size_t count, bool finish) const;
-  Instance& at(std::uint32_t segment) { return instances_[segment % instances_.size()]; }
+  Instance& at(std::uint32_t segment) { return instances_[segment % window_]; }
   const CompiledStep* waiting_step(const Instance& instance, std::size_t lane) const;
 
+  void prepare_instances();
+
   OperationRequest request_;
-  const Program& program_;
-  const std::uint64_t number_;
+  const Program* program_ = nullptr;
+  std::uint64_t number_ = 0;
   std::shared_ptr<WorkState> work_;
-  const Nanos deadline_;
+  Nanos deadline_ = 0;
   Status status_;
   Layout layout_;
   std::uint64_t pass_ = 0;
-  std::size_t element_bytes_;
-  std::size_t accumulator_bytes_;
+  std::size_t element_bytes_ = 0;
+  std::size_t accumulator_bytes_ = 0;
+  std::size_t slot_bytes_ = 0;
   std::size_t in_origin_ = 0;  // element of the whole vector at in[0]
   std::size_t out_origin_ = 0;
   bool acc_is_element_ = true;     // accumulate type == element type
   transport::FrameHeader header_;  // prefilled
   std::uint32_t oldest_ = 0;
   std::uint32_t next_ = 0;
-  std::vector<Instance> instances_;
+  std::uint32_t window_ = 1;
+  std::vector<Instance> instances_;  // the first window_ are in use
   std::vector<std::uint32_t> counters_;
   std::unique_ptr<std::byte[]> scratch_;
+  std::size_t scratch_bytes_ = 0;
   std::vector<Spilled> spilled_;
 };
 

@@ -24,8 +24,8 @@ bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& 
 
 const CompiledStep* Operation::waiting_step(const Instance& instance, std::size_t lane) const {
   const std::uint32_t counter = instance.counters[lane];
-  if (instance.lanes_left == 0 || counter >= program_.lanes[lane].end) return nullptr;
-  const CompiledStep& step = program_.steps[counter];
+  if (instance.lanes_left == 0 || counter >= program_->lanes[lane].end) return nullptr;
+  const CompiledStep& step = program_->steps[counter];
   const bool receives =
       step.kind == plan::StepKind::kRecv || step.kind == plan::StepKind::kRecvReduce;
   return receives && ready(step, instance) ? &step : nullptr;
@@ -35,7 +35,7 @@ bool Operation::spill(int group_rank, const transport::Frame& frame) {
   for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
     const Instance& instance = at(segment);
     if (instance.segment != frame.header.segment) continue;
-    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+    for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
       const CompiledStep* step = waiting_step(instance, lane);
       if (step != nullptr && step->peer == group_rank && step->tag == frame.header.step)
         return false;
@@ -52,7 +52,7 @@ void Operation::adopt(int group_rank, const transport::FrameHeader& header,
 }
 
 std::string Operation::label() const {
-  std::string text = to_string(program_.kind);
+  std::string text = to_string(program_->kind);
   text += " #" + std::to_string(number_);
   if (!request_.name.empty()) text += " '" + request_.name + "'";
   if (request_.group->id != 1) text += " (group " + std::to_string(request_.group->id) + ")";
@@ -61,8 +61,8 @@ std::string Operation::label() const {
 
 bool Operation::awaits(int group_rank) const {
   for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
-    const Instance& instance = instances_[segment % instances_.size()];
-    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+    const Instance& instance = instances_[segment % window_];
+    for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
       const CompiledStep* step = waiting_step(instance, lane);
       if (step != nullptr && step->peer == group_rank) return true;
     }
@@ -73,17 +73,17 @@ bool Operation::awaits(int group_rank) const {
 bool Operation::needs(int group_rank) const {
   const auto has_steps_with = [&](std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t i = begin; i < end; ++i) {
-      if (program_.steps[i].peer == group_rank) return true;
+      if (program_->steps[i].peer == group_rank) return true;
     }
     return false;
   };
   if (next_ < layout_.segments()) {
-    return has_steps_with(0, static_cast<std::uint32_t>(program_.steps.size()));
+    return has_steps_with(0, static_cast<std::uint32_t>(program_->steps.size()));
   }
   for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
-    const Instance& instance = instances_[segment % instances_.size()];
-    for (std::size_t lane = 0; lane < program_.lanes.size(); ++lane) {
-      if (has_steps_with(instance.counters[lane], program_.lanes[lane].end)) return true;
+    const Instance& instance = instances_[segment % window_];
+    for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
+      if (has_steps_with(instance.counters[lane], program_->lanes[lane].end)) return true;
     }
   }
   return false;

@@ -1,5 +1,6 @@
 #include "exec/work_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "exec/engine.h"
@@ -30,13 +31,14 @@ void WorkState::complete(Status status, std::vector<std::function<void()>>& call
 
 void Work::wait() {
   if (!state_) return;
-  while (!state_->done()) state_->engine().wait(*state_, kSecond);
+  if (!state_->done()) state_->engine().wait(*state_);
   throw_if_error(state_->status());
 }
 
 Status Work::wait_for(std::chrono::nanoseconds limit) {
   if (!state_ || state_->done()) return status();
-  return state_->engine().wait(*state_, limit.count());
+  const Nanos span = std::clamp<Nanos>(limit.count(), 0, 365 * 24 * 3600 * kSecond);
+  return state_->engine().wait_until(*state_, monotonic_now() + span);
 }
 
 bool Work::done() const { return !state_ || state_->done(); }

@@ -19,9 +19,8 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& code_options)
   const std::size_t capacity = ring_capacity(ranks);
   std::vector<std::shared_ptr<SessionContext>> contexts;
   for (int rank = 0; rank < ranks; ++rank) {
-    auto context = session::make_context(options, rank, ranks, ranks);
-    context->segment_bytes_max = segment_bytes_max(capacity);
-    context->transport = "inproc";
+    auto context = session::make_context(options, rank, ranks);
+    session::choose_transport(*context, "inproc", ranks, segment_bytes_max(capacity));
     contexts.push_back(std::move(context));
   }
   const auto count = static_cast<std::size_t>(ranks);

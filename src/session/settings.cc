@@ -34,12 +34,6 @@ void override_time(const std::string& name, std::chrono::milliseconds& field) {
   if (auto value = env(name)) field = parse_time(name, *value);
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 }  // namespace
 
 SessionOptions effective_options(const SessionOptions& code) {
@@ -57,8 +51,22 @@ SessionOptions effective_options(const SessionOptions& code) {
   return options;
 }
 
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
+                      std::size_t segment_bytes_max) {
+  context.transport = transport;
+  context.segment_bytes_max = segment_bytes_max;
+  const bool within_host = transport == "inproc" || transport == "shm";
+  context.cost = plan::default_cost(within_host ? transport : "tcp", local_ranks, usable_cores());
+}
+
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank,
-                                             int world_size, int local_ranks) {
+                                             int local_ranks) {
   exec::EngineOptions engine;
   engine.rank = rank;
   engine.suspect = options.suspect.count() * kMillisecond;
@@ -69,7 +77,6 @@ std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int 
   context->engine = std::make_shared<exec::Engine>(std::move(engine));
   context->forced_schedule = options.schedule;
   context->timeout = options.timeout.count() * kMillisecond;
-  (void)world_size;
   return context;
 }
 

@@ -11,8 +11,15 @@ namespace syncline::session {
 // SYNCLINE_<NAME> replaces the field; bad values throw Error naming variable and value.
 SessionOptions effective_options(const SessionOptions& code);
 
-// Engine and shared state of one rank; transport and segment size are still to be set.
+// Cores this process may run on.
+int usable_cores();
+
+// Engine and shared state of one rank; the transport is still to be chosen.
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank,
-                                             int world_size, int local_ranks);
+                                             int local_ranks);
+
+// Sets transport, segment limit and costs. Must be the same on all ranks of the job.
+void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
+                      std::size_t segment_bytes_max);
 
 }  // namespace syncline::session

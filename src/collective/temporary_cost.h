@@ -1,2 +1,0 @@
-#pragma once
-namespace syncline::plan { struct CostParams { int ranks = 1; }; }
