@@ -4,11 +4,12 @@
 
 namespace syncline::plan {
 
+// In the order in which choose() prefers equals.
 std::span<const Generator> all_generators() {
   static constexpr Generator kTable[] = {
-      {"ring", ring_supports, make_ring},
       {"one_shot", one_shot_supports, make_one_shot},
       {"two_shot", two_shot_supports, make_two_shot},
+      {"ring", ring_supports, make_ring},
       {"tree", tree_supports, make_tree},
       {"halving_doubling", halving_doubling_supports, make_halving_doubling},
   };

@@ -1,4 +1,5 @@
 #include <bit>
+#include <optional>
 #include <vector>
 
 #include "plan/builder.h"
@@ -29,20 +30,21 @@ std::vector<Group> groups_of(int n) {
   return groups;
 }
 
-// Writes the program of one rank of groups[depth] into one lane. Within an exchange sends and
-// receives alternate, so that one frame of room in each direction is enough.
+// Writes the program of one rank of groups[depth]: one lane sends, the other receives, so that no
+// exchange waits for the latency of each of its chunks. A send waits for the receive that made its
+// value.
 class RankWriter {
  public:
-  RankWriter(Builder& b, LaneRef at, const std::vector<Group>& groups, std::size_t depth,
-             int chunks)
+  RankWriter(Builder& b, int rank, const std::vector<Group>& groups, std::size_t depth, int chunks)
       : b_(b),
-        at_(at),
+        sends_(b.new_lane(rank)),
+        receives_(b.new_lane(rank)),
         group_(groups[depth]),
         parent_(depth > 0 ? &groups[depth - 1] : nullptr),
         tail_(depth + 1 < groups.size() ? &groups[depth + 1] : nullptr),
-        place_(at.rank - group_.first),
+        place_(rank - group_.first),
         chunks_(chunks) {
-    for (int chunk = 0; chunk < chunks; ++chunk) held_.push_back(in(chunk));
+    for (int chunk = 0; chunk < chunks; ++chunk) held_.push_back({in(chunk), std::nullopt});
   }
 
   // Afterwards the rank holds the group's (and its tail's) sum of its chunks; the first group
@@ -53,18 +55,13 @@ class RankWriter {
       const int peer = group_.first + (place_ ^ distance);
       const int step = distance * 2;
       for (int chunk = 0; chunk < chunks_; chunk += step) {
-        const int give = chunk + (place_ ^ distance) % step;
-        b_.send(at_, held(give), peer, message_key(kUp, give));
+        give(chunk + (place_ ^ distance) % step, peer, kUp);
         take(chunk + place_ % step, peer, last);
       }
     }
-    if (tail_ != nullptr) {
-      for (int c = place_; c < chunks_; c += group_.size) take(c, tail_->holder(c), true);
-    }
-    if (parent_ != nullptr) {
-      for (int c = place_; c < chunks_; c += group_.size) {
-        b_.send(at_, held(c), parent_->holder(c), message_key(kUp, c));
-      }
+    for (int c = place_; c < chunks_; c += group_.size) {
+      if (tail_ != nullptr) take(c, tail_->holder(c), true);
+      if (parent_ != nullptr) give(c, parent_->holder(c), kUp);
     }
   }
 
@@ -72,41 +69,49 @@ class RankWriter {
   void all_gather() {
     for (int c = place_; c < chunks_; c += group_.size) {
       if (parent_ != nullptr) fetch(c, parent_->holder(c));
-      if (tail_ != nullptr) b_.send(at_, held(c), tail_->holder(c), message_key(kDown, c));
+      if (tail_ != nullptr) give(c, tail_->holder(c), kDown);
     }
     for (int distance = group_.size / 2; distance > 0; distance /= 2) {
       const int peer = group_.first + (place_ ^ distance);
       const int step = distance * 2;
       for (int chunk = 0; chunk < chunks_; chunk += step) {
-        const int give = chunk + place_ % step;
-        b_.send(at_, held(give), peer, message_key(kDown, give));
+        give(chunk + place_ % step, peer, kDown);
         fetch(chunk + (place_ ^ distance) % step, peer);
       }
     }
   }
 
  private:
-  Slice& held(int chunk) { return held_[static_cast<std::size_t>(chunk)]; }
+  // Where the newest value of a chunk lies, and the step that put it there.
+  struct Held {
+    Slice slice;
+    std::optional<After> since;
+  };
+  Held& held(int chunk) { return held_[static_cast<std::size_t>(chunk)]; }
+
+  void give(int chunk, int to, Phase phase) {
+    b_.send(sends_, held(chunk).slice, to, message_key(phase, chunk));
+    if (held(chunk).since) b_.wait_for(sends_, *held(chunk).since);
+  }
 
   void take(int chunk, int from, bool last) {
     const Slice dst = last && parent_ == nullptr ? out(chunk) : acc(chunk);
-    b_.recv_reduce(at_, dst, held(chunk), from, message_key(kUp, chunk));
-    held(chunk) = dst;
+    held(chunk) = {
+        dst, b_.recv_reduce(receives_, dst, held(chunk).slice, from, message_key(kUp, chunk))};
   }
 
   void fetch(int chunk, int from) {
-    b_.recv(at_, out(chunk), from, message_key(kDown, chunk));
-    held(chunk) = out(chunk);
+    held(chunk) = {out(chunk), b_.recv(receives_, out(chunk), from, message_key(kDown, chunk))};
   }
 
   Builder& b_;
-  const LaneRef at_;
+  const LaneRef sends_, receives_;
   const Group group_;
   const Group* const parent_;
   const Group* const tail_;
   const int place_;
   const int chunks_;
-  std::vector<Slice> held_;  // where the newest value of each chunk lies
+  std::vector<Held> held_;
 };
 
 }  // namespace
@@ -124,12 +129,11 @@ Schedule make_halving_doubling(Collective kind, int n, int root) {
   Builder b("halving_doubling", kind, n, chunks, root);
   for (std::size_t depth = 0; depth < groups.size(); ++depth) {
     for (int i = 0; i < groups[depth].size; ++i) {
-      const LaneRef lane = b.new_lane(groups[depth].first + i);
-      RankWriter writer(b, lane, groups, depth, chunks);
+      const int rank = groups[depth].first + i;
+      RankWriter writer(b, rank, groups, depth, chunks);
       if (kind != Collective::kAllGather) writer.reduce_scatter();
       if (kind != Collective::kReduceScatter) writer.all_gather();
-      if (kind == Collective::kAllGather)
-        b.copy(b.new_lane(lane.rank), out(lane.rank), in(lane.rank));
+      if (kind == Collective::kAllGather) b.copy(b.new_lane(rank), out(rank), in(rank));
     }
   }
   return b.build(true);
