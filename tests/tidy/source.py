@@ -39,7 +39,7 @@ class Source:
         self.lines = text.split("\n")
         self.is_cpp = path.endswith(CPP)
         self.is_header = path.endswith(".h")
-        self.is_test = re.search(r"_test\.|(^|/)test_|^tests/", path) is not None
+        self.is_test = re.search(r"_test[._]|(^|/)test_|^tests/", path) is not None
         self.code = blank(text) if self.is_cpp else text
         self.code_lines = self.code.split("\n")
 
