@@ -44,7 +44,7 @@ bool has_valid_length(const Header& header) {
 
 void encode(const Header& header, std::byte* out) {
   store(out, kAtMagic, kMagic);
-  store(out, kAtVersion, kVersion);
+  store(out, kAtVersion, kWireVersion);
   store(out, kAtType, header.type);
   store(out, kAtFlags, header.flags);
   store(out, kAtWireType, header.wire_type);
@@ -67,7 +67,7 @@ void patch_ack(std::byte* encoded, std::uint32_t cum_ack) {
 
 Verdict decode(const std::byte* bytes, const Expectation& expected, Header& out) {
   if (load<std::uint16_t>(bytes, kAtMagic) != kMagic) return Verdict::kBadMagic;
-  if (load<std::uint8_t>(bytes, kAtVersion) != kVersion) return Verdict::kBadVersion;
+  if (load<std::uint8_t>(bytes, kAtVersion) != kWireVersion) return Verdict::kBadVersion;
   if (load<std::uint32_t>(bytes, kAtHeaderCrc) != kernels::crc32c(bytes, kAtHeaderCrc)) {
     return Verdict::kBadHeaderCrc;
   }
@@ -105,7 +105,7 @@ std::string explain(Verdict verdict, const std::byte* bytes, const Expectation& 
              "); another program uses this port, or the stream lost its framing";
     case Verdict::kBadVersion:
       return "the peer speaks wire version " + number(load<std::uint8_t>(bytes, kAtVersion)) +
-             " and this process version " + number(kVersion) +
+             " and this process version " + number(kWireVersion) +
              "; run the same Syncline release on every rank";
     case Verdict::kBadHeaderCrc:
       return "the header checksum does not fit; bytes were damaged on the way: check the network "

@@ -8,7 +8,7 @@
 namespace syncline::wire {
 
 inline constexpr std::uint16_t kMagic = 0x4c53;  // "SL" in memory
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 64;
 inline constexpr std::size_t kFingerprintBytes = 16;
 inline constexpr std::size_t kPayloadBytesMax = 256 * 1024;
