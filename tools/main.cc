@@ -7,10 +7,12 @@
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "syncline/status.h"
+#include "tools/bench/command.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/invocation.h"
 #include "tools/cli/train.h"
 #include "tools/cli/version.h"
+#include "tools/doctor/command.h"
 #include "tools/key/command.h"
 #include "tools/run/command.h"
 
@@ -30,6 +32,9 @@ void parse(CLI::App& app, std::vector<std::string> words) {
   if (!words.empty()) {
     const auto named =
         app.get_subcommands([&](const CLI::App* c) { return c->get_name() == words[0]; });
+    if (named.empty() && !words[0].starts_with('-')) {
+      throw CLI::ExtrasError("unknown command '" + words[0] + "'", CLI::ExitCodes::ExtrasError);
+    }
     if (!named.empty()) {
       const std::vector<std::string> rest =
           normalize(*named[0], {words.begin() + 1, words.end()}, words[0] == "run");
@@ -51,6 +56,8 @@ int run_main(int argc, char** argv) {
   app.set_version_flag("--version", version_text);
   add_run_command(app, invocation);
   app.add_subcommand("train", "Train a model on images (the demo's trainer)");
+  add_bench_command(app, invocation);
+  add_doctor_command(app, invocation);
   add_key_command(app, invocation);
   try {
     parse(app, {argv + 1, argv + argc});

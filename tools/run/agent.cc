@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "tools/run/message.h"
 #include "tools/run/rank_env.h"
 #include "tools/run/rank_group.h"
+#include "tools/run/strays.h"
 
 namespace syncline::tools {
 namespace {
@@ -104,7 +104,7 @@ void Agent::end_ranks() {
   group_.signal_all(SIGKILL);
   const Nanos limit = monotonic_now() + kEndLimit;
   while (!group_.all_ended() && monotonic_now() < limit) poller_.poll(100 * kMillisecond);
-  group_.kill_strays();
+  kill_strays();
 }
 
 void Agent::on_input() {
@@ -247,7 +247,7 @@ int run_agent() {
     return kExitUsage;
   }
   signal(SIGPIPE, SIG_IGN);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  adopt_strays();
   Agent agent;
   return agent.run();
 }

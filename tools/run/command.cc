@@ -102,6 +102,12 @@ bool travels(const std::string& name) {
          name == "LD_LIBRARY_PATH" || name == "PYTHONPATH";
 }
 
+// "1.5s" -> "1500ms": the form that every reader of a setting takes. "" stays.
+std::string milliseconds(const std::string& text) {
+  const Result<Nanos> time = parse_duration(text);
+  return time.ok() ? fmt::format("{}ms", time.value() / kMillisecond) : "";
+}
+
 Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
   const bool has_remote = std::any_of(launch.hosts.begin(), launch.hosts.end(),
                                       [](const HostPlacement& host) { return !host.host.empty(); });
@@ -115,10 +121,13 @@ Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
       }
     });
   }
+  const std::string timeout = milliseconds(a.timeout);
+  const std::string silence = milliseconds(a.silence);
+  const std::string schedule = a.schedule == "auto" ? "" : a.schedule;
   const std::pair<const char*, const std::string&> settings[] = {
-      {"SYNCLINE_TRANSPORT", a.transport}, {"SYNCLINE_SCHEDULE", a.schedule},
+      {"SYNCLINE_TRANSPORT", a.transport}, {"SYNCLINE_SCHEDULE", schedule},
       {"SYNCLINE_IFNAME", launch.ifname},  {"SYNCLINE_PORT_RANGE", launch.port_range},
-      {"SYNCLINE_TIMEOUT", a.timeout},     {"SYNCLINE_SILENCE", a.silence}};
+      {"SYNCLINE_TIMEOUT", timeout},       {"SYNCLINE_SILENCE_MS", silence}};
   for (const auto& [name, value] : settings) {
     if (!value.empty()) launch.variables.emplace_back(name, value);
   }
@@ -232,8 +241,7 @@ void add_placement_options(CLI::App& app, RunArguments& a) {
                  "Command that starts the agent on another host (default: ssh)");
   app.add_option("-x", a.exports,
                  "Set a variable in every rank: NAME or NAME=value; may be repeated")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);
   app.add_flag("--agent", a.agent)->group("");
 }
 

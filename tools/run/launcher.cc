@@ -19,6 +19,7 @@
 #include "tools/run/agent_link.h"
 #include "tools/run/output.h"
 #include "tools/run/report.h"
+#include "tools/run/strays.h"
 
 namespace syncline::tools {
 namespace {
@@ -270,6 +271,7 @@ bool Launcher::over() const {
 }
 
 int Launcher::run() {
+  adopt_strays();  // an agent that is killed cannot clean up itself
   poller_.add(signals_.fd(), EPOLLIN, [this](std::uint32_t) { on_signal(); });
   const Status status = start_agents();
   if (!status.ok()) fail(exit_code_of(status), status.message());
@@ -286,6 +288,7 @@ int Launcher::run() {
 
 int Launcher::finish() {
   for (Host& host : hosts_) host.link->finish();  // whatever still runs loses its launcher and dies
+  kill_strays();
   output_->flush();
   if (fatal_.has_value()) {
     say(fatal_text_);

@@ -79,18 +79,15 @@ void Output::line(int rank, int stream, std::string_view text) {
   pending_[which] += prefixes_[index];
   pending_[which] += text;
   pending_[which] += '\n';
-  if (pending_[which].size() > kPendingBytesMax) {
-    write_all(which == 1 ? STDERR_FILENO : STDOUT_FILENO, pending_[which]);
-    pending_[which].clear();
-  }
+  if (pending_[which].size() > kPendingBytesMax) flush();
 }
 
 bool Output::flush() {
-  const bool open = write_all(STDOUT_FILENO, pending_[0]);
+  open_ = open_ && write_all(STDOUT_FILENO, pending_[0]);
   write_all(STDERR_FILENO, pending_[1]);
   pending_[0].clear();
   pending_[1].clear();
-  return open;
+  return open_;
 }
 
 }  // namespace syncline::tools

@@ -44,6 +44,7 @@ class Output {
   std::vector<std::deque<std::string>> tails_;
   std::vector<std::ofstream> logs_;  // 2 * rank + stream - 1
   std::string pending_[2];           // for stdout and stderr
+  bool open_ = true;                 // somebody reads stdout
 };
 
 // Writes all of `text`, retrying; false on error.

@@ -1,30 +1,17 @@
 #include "tools/run/rank_group.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
-
-#include "base/clock.h"
-#include "fmt/format.h"
 
 namespace syncline::tools {
 namespace {
 
 constexpr int kReadBytes = 64 * 1024;
 constexpr int kReadsPerWakeMax = 64;  // a rank that never stops printing must not starve the rest
-constexpr Nanos kStrayLimit = 2 * kSecond;
-
-std::vector<pid_t> children() {
-  std::ifstream file(fmt::format("/proc/self/task/{}/children", gettid()));
-  std::vector<pid_t> pids;
-  for (pid_t pid; file >> pid;) pids.push_back(pid);
-  return pids;
-}
 
 }  // namespace
 
@@ -125,17 +112,6 @@ void RankGroup::reap_strays() {
     if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) return;
     if (is_running_rank(info.si_pid)) return;  // its own descriptor tells
     waitpid(info.si_pid, nullptr, WNOHANG);
-  }
-}
-
-void RankGroup::kill_strays() {
-  const Nanos limit = monotonic_now() + kStrayLimit;
-  while (monotonic_now() < limit) {
-    for (const pid_t pid : children()) kill(pid, SIGKILL);
-    int status;
-    while (waitpid(-1, &status, WNOHANG) > 0) continue;
-    if (waitpid(-1, &status, WNOHANG) < 0 && errno == ECHILD) return;
-    ::poll(nullptr, 0, 2);
   }
 }
 

@@ -14,7 +14,7 @@ namespace syncline::tools {
 
 // Confined to the agent's loop. Each rank leads a process group; what is left of the group when the
 // rank ends is killed with it. The process must be a child subreaper, so that processes which left
-// their group come back to it and are found by kill_strays().
+// their group come back to it and are found by kill_strays() (tools/run/strays.h).
 class RankGroup {
  public:
   struct Events {
@@ -33,8 +33,6 @@ class RankGroup {
   bool all_ended() const { return running_ == 0; }
   // Collects ended processes that were handed to us by ranks.
   void reap_strays();
-  // Kills what the ranks left behind; blocks at most two seconds. After all_ended().
-  void kill_strays();
 
  private:
   struct Rank {

@@ -1,0 +1,10 @@
+// `syncline doctor`
+#pragma once
+
+#include "tools/cli/invocation.h"
+
+namespace syncline::tools {
+
+void add_doctor_command(CLI::App& app, Invocation& invocation);
+
+}  // namespace syncline::tools
