@@ -37,8 +37,11 @@ class Session {
   int world_size() const;
   int local_rank() const;        // among the ranks of this host
   int local_world_size() const;
-  const std::string& rank_source() const;  // "SYNCLINE_*", "torchrun", "OMPI_*", "PMI_*", "slurm step", "single"
-  bool stop_requested() const;   // SIGTERM or SIGUSR1 reached any way the launcher forwards it
+  // Which variables said so: "SYNCLINE_*", "torchrun", "OMPI_*", "PMI_*", "slurm step", "single".
+  const std::string& rank_source() const;
+  // True once SIGTERM or SIGUSR1 has arrived. The first call starts to catch these signals (where the
+  // application left them at their default): a program that never asks is ended by them as usual.
+  bool stop_requested() const;
 
   class Impl;
   explicit Session(std::unique_ptr<Impl> impl);

@@ -25,8 +25,6 @@ struct EngineOptions {
   int rank = 0;
   Nanos suspect = kSecond;
   Nanos silence = 10 * kSecond;
-  // More runnable ranks than cores on this host: a waiting rank must not spin.
-  bool crowded = false;
   std::function<void(const std::string&)> log;
 };
 
@@ -45,6 +43,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   event::Poller& poller() { return poller_; }
   Channel* add_channel(int world_rank, std::string peer,
                        std::unique_ptr<transport::Endpoint> endpoint);
+  // Called with the baton at every tick (at least every 100 ms).
+  void add_ticker(std::function<void(Nanos)> ticker) { tickers_.push_back(std::move(ticker)); }
+  void set_crowded(bool crowded) { crowded_ = crowded; }
   void start();
 
   // Groups must stay known to the engine from before their first submit() until remove_group().
@@ -124,6 +125,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   static constexpr Nanos kNever = INT64_MAX;
 
   const EngineOptions options_;
+  bool crowded_ =
+      false;  // more runnable ranks than cores on this host: a waiting rank must not spin
   std::atomic<bool> baton_{false};
   EventCount changed_;  // a work completed, or the baton became free
   std::atomic<bool> stopping_{false};
@@ -146,6 +149,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<std::unique_ptr<Operation>> spare_;       // cleared, to be used again
   std::map<OperationKey, std::vector<EarlyFrame>> early_;
   std::size_t early_bytes_ = 0;
+  std::vector<std::function<void(Nanos)>> tickers_;
   std::vector<OwedAbort> owed_aborts_;
   std::vector<std::function<void()>> callbacks_;
   std::vector<Pending> admitted_;

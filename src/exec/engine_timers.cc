@@ -23,6 +23,7 @@ void Engine::tick(Nanos now) {
     if (own_pause > 0) channel->excused += own_pause;
     watch_channel(*channel, now);
   }
+  for (const auto& ticker : tickers_) ticker(now);
   if (!owed_aborts_.empty()) retry_aborts(now);
   check_deadlines(now);
 }

@@ -61,7 +61,7 @@ void Engine::drive(WorkState& work, Nanos deadline) {
       continue;
     }
     ++idle;
-    if (idle < kSpinPasses && !options_.crowded && idle % 64 != 0) {
+    if (idle < kSpinPasses && !crowded_ && idle % 64 != 0) {
       cpu_relax();
       continue;
     }
@@ -77,7 +77,7 @@ void Engine::drive(WorkState& work, Nanos deadline) {
 }
 
 void Engine::back_off(int idle, Nanos idle_since, Nanos now, Nanos deadline) {
-  if (!options_.crowded && idle < kSpinPasses) return;
+  if (!crowded_ && idle < kSpinPasses) return;
   if (now - idle_since < kYieldSpan) {
     ::sched_yield();
     return;
@@ -180,6 +180,7 @@ void Engine::stop(Nanos linger) {
   }
   channels_.clear();
   groups_.clear();
+  tickers_.clear();
   give();
 }
 

@@ -19,7 +19,7 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& code_options)
   const std::size_t capacity = ring_capacity(ranks);
   std::vector<std::shared_ptr<SessionContext>> contexts;
   for (int rank = 0; rank < ranks; ++rank) {
-    auto context = session::make_context(options, rank, ranks);
+    auto context = session::make_context(options, rank);
     session::choose_transport(*context, "inproc", ranks, segment_bytes_max(capacity));
     contexts.push_back(std::move(context));
   }

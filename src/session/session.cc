@@ -30,7 +30,10 @@ int Session::world_size() const { return impl_->world_size; }
 int Session::local_rank() const { return impl_->local_rank; }
 int Session::local_world_size() const { return impl_->local_world_size; }
 const std::string& Session::rank_source() const { return impl_->rank_source; }
-bool Session::stop_requested() const { return session::stop_signal_seen(); }
+bool Session::stop_requested() const {
+  session::watch_stop_signals();  // from the first question on: who never asks is ended as usual
+  return session::stop_signal_seen();
+}
 
 std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> context, int rank,
                                           std::vector<exec::Channel*> peers) {

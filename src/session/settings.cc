@@ -61,17 +61,16 @@ void choose_transport(SessionContext& context, const std::string& transport, int
                       std::size_t segment_bytes_max) {
   context.transport = transport;
   context.segment_bytes_max = segment_bytes_max;
+  context.engine->set_crowded(local_ranks > usable_cores());
   const bool within_host = transport == "inproc" || transport == "shm";
   context.cost = plan::default_cost(within_host ? transport : "tcp", local_ranks, usable_cores());
 }
 
-std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank,
-                                             int local_ranks) {
+std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank) {
   exec::EngineOptions engine;
   engine.rank = rank;
   engine.suspect = options.suspect.count() * kMillisecond;
   engine.silence = options.silence.count() * kMillisecond;
-  engine.crowded = local_ranks > usable_cores();
   engine.log = [rank](const std::string& line) { log_line(rank, line); };
   auto context = std::make_shared<SessionContext>();
   context->engine = std::make_shared<exec::Engine>(std::move(engine));

@@ -15,8 +15,7 @@ SessionOptions effective_options(const SessionOptions& code);
 int usable_cores();
 
 // Engine and shared state of one rank; the transport is still to be chosen.
-std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank,
-                                             int local_ranks);
+std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank);
 
 // Sets transport, segment limit and costs. Must be the same on all ranks of the job.
 void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
