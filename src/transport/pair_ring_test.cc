@@ -1,0 +1,112 @@
+#include "transport/pair_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace syncline::transport {
+namespace {
+
+constexpr std::size_t kCapacity = 8192;
+
+struct Ring {
+  Ring() : memory(::operator new (ring_bytes(kCapacity), std::align_val_t{64})) {
+    std::memset(memory, 0xff, ring_bytes(kCapacity));  // stale bytes must not matter
+    init_ring(memory);
+  }
+  ~Ring() { ::operator delete (memory, std::align_val_t{64}); }
+  void* memory;
+};
+
+FrameHeader header_of(std::uint64_t op, std::size_t bytes) {
+  FrameHeader header;
+  header.op = op;
+  header.length = static_cast<std::uint32_t>(bytes);
+  return header;
+}
+
+TEST(PairRing, CarriesEverySizeAroundTheLapEnd) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const std::size_t bytes = i * 37 % 3000;
+    const std::vector<std::byte> payload(bytes, static_cast<std::byte>(i));
+    ASSERT_TRUE(producer.try_push(header_of(i, bytes), payload.data())) << i;
+    const Frame* frame = consumer.front();
+    ASSERT_NE(frame, nullptr) << i;
+    EXPECT_EQ(frame->header.op, i);
+    ASSERT_EQ(frame->header.length, bytes);
+    EXPECT_TRUE(bytes == 0 || std::memcmp(frame->payload, payload.data(), bytes) == 0);
+    consumer.pop();
+    ASSERT_EQ(consumer.front(), nullptr) << i;
+  }
+}
+
+// Payload that looks like the next record's stamp at every aligned place.
+TEST(PairRing, NeverTakesPayloadForAHeader) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  std::uint64_t position = 0;
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    std::vector<std::uint64_t> payload(128);
+    for (std::size_t w = 0; w < payload.size(); ++w) {
+      payload[w] = position + kCapacity + 64 + w / 8 * 64 + 1;  // stamps of the lap to come
+    }
+    ASSERT_TRUE(producer.try_push(header_of(i, 1024), payload.data()));
+    ASSERT_NE(consumer.front(), nullptr);
+    ASSERT_EQ(consumer.front()->header.op, i);
+    consumer.pop();
+    ASSERT_EQ(consumer.front(), nullptr) << i;
+    position += 64 + 1024;
+  }
+}
+
+TEST(PairRing, BlocksWhenFullAndGoesOnAfterPop) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  std::vector<std::byte> payload(1000);
+  std::uint64_t pushed = 0;
+  while (producer.try_push(header_of(pushed, payload.size()), payload.data())) ++pushed;
+  EXPECT_GE(pushed, 6u);
+  EXPECT_LT(pushed * 1000, kCapacity);
+  EXPECT_TRUE(producer.arm(payload.size()));
+  ASSERT_NE(consumer.front(), nullptr);
+  consumer.pop();
+  EXPECT_TRUE(consumer.take_producer_wait());
+  EXPECT_FALSE(consumer.take_producer_wait());
+  ASSERT_NE(consumer.front(), nullptr);  // the lap's rest is lost to the record that wraps
+  consumer.pop();
+  EXPECT_TRUE(producer.try_push(header_of(pushed, payload.size()), payload.data()));
+}
+
+TEST(PairRing, ArmsOnlyWhenEmptyAndIsTakenOnce) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  EXPECT_TRUE(consumer.arm());
+  ASSERT_TRUE(producer.try_push(header_of(1, 0), nullptr));
+  EXPECT_TRUE(producer.take_consumer_wait());
+  EXPECT_FALSE(producer.take_consumer_wait());
+  EXPECT_FALSE(consumer.arm());
+}
+
+TEST(PairRing, RefusesALengthThatCannotBe) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  ASSERT_TRUE(producer.try_push(header_of(1, 0), nullptr));
+  auto* record =
+      reinterpret_cast<RecordHeader*>(static_cast<std::byte*>(ring.memory) + kRingRecordsOffset);
+  record->length = 0x7fffffff;
+  EXPECT_EQ(consumer.front(), nullptr);
+  EXPECT_TRUE(consumer.corrupt());
+}
+
+}  // namespace
+}  // namespace syncline::transport
