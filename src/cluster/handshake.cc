@@ -211,6 +211,10 @@ std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const 
   const auto& id = hello.identity;
   const std::string run_id = wire::wire_run_id(config_.run_id);
   if (hello.run_id != run_id) return Reject{RejectCode::kRunId, 0, run_id};
+  const bool this_process = id.peer_incarnation == 0 || id.peer_incarnation == config_.incarnation;
+  if (!this_process || id.incarnation == config_.incarnation) {
+    return Reject{RejectCode::kIncarnation, 0, ""};
+  }
   const auto world_size = static_cast<std::uint32_t>(config_.world_size);
   if (id.world_size != world_size) return Reject{RejectCode::kWorldSize, world_size, ""};
   const bool me_wanted = id.peer_rank == config_.rank || id.peer_rank == -1;
@@ -218,10 +222,6 @@ std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const 
       id.rank >= 0 && id.rank < config_.world_size && id.rank != config_.rank;
   if (!me_wanted || !rank_possible) {
     return Reject{RejectCode::kRank, static_cast<std::uint64_t>(config_.rank), ""};
-  }
-  const bool this_process = id.peer_incarnation == 0 || id.peer_incarnation == config_.incarnation;
-  if (!this_process || id.incarnation == config_.incarnation) {
-    return Reject{RejectCode::kIncarnation, 0, ""};
   }
   const bool probe = id.role == wire::ConnectionRole::kProbe;
   if (id.role != config_.role && !probe) return Reject{RejectCode::kRole, 0, ""};
@@ -323,13 +323,13 @@ void Handshake::on_finish() {
 }
 
 void Handshake::on_eof() {
-  if (done() || failed()) return;
+  if (failed()) return;
   fail(Failure::kClosed,
        Status(Code::kLinkDown, who() + " closed the connection during the handshake"));
 }
 
 void Handshake::on_deadline() {
-  if (done() || failed()) return;
+  if (failed()) return;
   fail(Failure::kDeadline,
        Status(Code::kTimeout, "not a syncline endpoint at " + config_.peer_address +
                                   ", or a stopped process: " + who() +

@@ -94,6 +94,7 @@ class Handshake {
   std::size_t wanted() const;
   // At most wanted() bytes. Fails at the first byte that no Syncline sends.
   void on_bytes(std::span<const std::byte> bytes);
+  // Also of a dialer that is done but could not write its finish.
   void on_eof();
   void on_deadline();
   // To be written, also when failed (the reason for the peer). Empty after the call.

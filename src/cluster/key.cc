@@ -224,9 +224,9 @@ Status create_key_file(const std::string& path, const JobKey& key) {
   return {};
 }
 
-Status missing_key_error(const std::string& peer) {
-  return refused("no job key, and " + peer +
-                 " is on another host; make a key that all hosts share with: syncline key create");
+Status missing_key_error(const std::string& what) {
+  return refused("no job key, and " + what +
+                 "; make one that all ranks share (same file on every host): syncline key create");
 }
 
 }  // namespace syncline::cluster

@@ -60,7 +60,8 @@ Result<std::string> default_key_path(const EnvLookup& lookup);
 Status create_key_file(const std::string& path, const JobKey& key);
 Result<JobKey> read_key_file(const std::string& path);
 
-// What to say (exit code 3) when a peer is on another host and there is no key.
-Status missing_key_error(const std::string& peer);
+// What to say (exit code 3) when other hosts take part and there is no key. `what`: "rank 0 at ...
+// is on another host".
+Status missing_key_error(const std::string& what);
 
 }  // namespace syncline::cluster

@@ -127,7 +127,7 @@ TEST_F(KeyTest, DescriptorIsReadOnceAndClosed) {
 }
 
 TEST_F(KeyTest, MissingKeyNamesTheCommand) {
-  EXPECT_THAT(missing_key_error("rank 0 at 10.0.0.1:5000").message(),
+  EXPECT_THAT(missing_key_error("rank 0 at 10.0.0.1:5000 is on another host").message(),
               HasSubstr("syncline key create"));
 }
 

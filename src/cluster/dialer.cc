@@ -1,0 +1,160 @@
+#include "cluster/dialer.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/assert.h"
+
+namespace syncline::cluster {
+namespace {
+
+constexpr Nanos kFirstBackoff = 10 * kMillisecond;
+constexpr Nanos kBackoffMax = 200 * kMillisecond;
+constexpr Nanos kConnectLimit = kSecond;
+constexpr Nanos kConnectLimitOfSeveral = 300 * kMillisecond;
+
+bool may_pass(const Handshake& core) {
+  switch (core.failure()) {
+    case Handshake::Failure::kClosed:
+    case Handshake::Failure::kDeadline:
+      return true;
+    case Handshake::Failure::kRejected:
+      return core.reject()->code == wire::RejectCode::kBusy;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Dialer::Dialer(event::Poller& poller, const Clock& clock, DialOptions options)
+    : poller_(poller), options_(std::move(options)), backoff_(kFirstBackoff) {
+  SYNCLINE_ASSERT(!options_.addresses.empty(), "a dialer needs an address");
+  start_attempt(clock.now());
+}
+
+Dialer::~Dialer() { unwatch(); }
+
+void Dialer::unwatch() {
+  if (watched_) poller_.remove(connecting_.get());
+  watched_ = false;
+}
+
+Result<AuthenticatedSocket> Dialer::take() {
+  SYNCLINE_ASSERT(ended(), "ask ended() first");
+  return std::move(*result_);
+}
+
+void Dialer::start_attempt(Nanos now) {
+  const bool trusted_path =
+      !options_.handshake.key.absent() || options_.insecure || target().is_loopback();
+  if (!trusted_path) {
+    result_ = missing_key_error("rank " + std::to_string(options_.handshake.peer_rank) + " at " +
+                                target().to_string() + " is on another host");
+    return;
+  }
+  transport::tcp::Connecting started = transport::tcp::start_connect(target());
+  if (started.error != 0) return connect_failed(now, started.error);
+  connecting_ = std::move(started.fd);
+  attempt_until_ = now + (options_.addresses.size() > 1 ? kConnectLimitOfSeveral : kConnectLimit);
+  poller_.add(connecting_.get(), EPOLLOUT, [this](std::uint32_t) { unwatch(); });
+  watched_ = true;
+}
+
+void Dialer::progress(Nanos now) {
+  if (ended()) return;
+  if (handshaking_) {
+    check_handshake(now);
+  } else if (connecting_.valid()) {
+    check_connected(now);
+  } else if (now >= retry_at_) {
+    start_attempt(now);
+  }
+  if (!ended() && now >= options_.deadline) expire();
+}
+
+void Dialer::check_connected(Nanos now) {
+  const int error = transport::tcp::connect_error(connecting_.get());
+  if (error == 0) return on_connected(now);
+  if (error != EINPROGRESS) return connect_failed(now, error);
+  if (now >= attempt_until_) {
+    attempt_failed(now,
+                   Status(Code::kTimeout, target().to_string() + ": no answer to the connection"));
+  }
+}
+
+void Dialer::on_connected(Nanos now) {
+  unwatch();
+  HandshakeConfig config = options_.handshake;
+  config.peer_address = target().to_string();
+  Secret ephemeral;
+  random_bytes(std::as_writable_bytes(std::span(ephemeral)));
+  handshaking_ = std::make_unique<HandshakeSocket>(
+      poller_, std::move(connecting_), Handshake::dialer(std::move(config), ephemeral),
+      std::min(now + kHandshakeLimit, options_.deadline));
+  wipe(ephemeral);
+}
+
+void Dialer::check_handshake(Nanos now) {
+  handshaking_->progress(now);
+  if (!handshaking_->ended()) return;
+  const Handshake& core = handshaking_->core();
+  if (core.done()) {
+    result_ = handshaking_->take(target().to_string());
+  } else {
+    reject_ = core.reject();
+    not_syncline_ = core.failure() == Handshake::Failure::kNotSyncline;
+    const Status why = core.status();
+    if (may_pass(core)) {
+      attempt_failed(now, why);
+    } else {
+      last_error_ = why;
+      result_ = why.with_peer(options_.handshake.peer_rank);
+    }
+  }
+  handshaking_.reset();
+}
+
+void Dialer::connect_failed(Nanos now, int error) {
+  const std::string where = target().to_string();
+  if (error == ECONNREFUSED && options_.refused_is_final && options_.addresses.size() == 1) {
+    unwatch();
+    connecting_.reset();
+    result_ = Status(Code::kPeerLost, where + " refuses connections: the process is gone")
+                  .with_peer(options_.handshake.peer_rank);
+    return;
+  }
+  attempt_failed(now, Status(Code::kLinkDown, where + ": " + std::strerror(error)));
+}
+
+// The next address at once, the first one again after a pause.
+void Dialer::attempt_failed(Nanos now, const Status& why) {
+  last_error_ = why;
+  unwatch();
+  connecting_.reset();
+  next_ = (next_ + 1) % options_.addresses.size();
+  retry_at_ = now;
+  if (next_ != 0) return;
+  retry_at_ = now + backoff_;
+  backoff_ = std::min(2 * backoff_, kBackoffMax);
+}
+
+void Dialer::expire() {
+  std::string where;
+  for (const auto& address : options_.addresses) {
+    where += (where.empty() ? "" : ", ") + address.to_string();
+  }
+  const std::string last = last_error_.ok() ? "no answer" : last_error_.message();
+  unwatch();
+  connecting_.reset();
+  handshaking_.reset();
+  result_ = Status(Code::kTimeout, "rank " + std::to_string(options_.handshake.peer_rank) +
+                                       " cannot be reached at " + where +
+                                       " in time; last reason: " + last)
+                .with_peer(options_.handshake.peer_rank);
+}
+
+}  // namespace syncline::cluster

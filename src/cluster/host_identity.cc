@@ -1,0 +1,33 @@
+#include "cluster/host_identity.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "cluster/crypto.h"
+
+namespace syncline::cluster {
+
+std::string host_id() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  if (boot.empty()) boot = "boot?" + host_name();  // no /proc: the name must do
+  struct stat info {};
+  if (::stat("/proc/self/ns/net", &info) != 0) return boot + "/0";
+  return boot + "/" + std::to_string(info.st_ino);
+}
+
+std::string host_name() {
+  char name[256] = {};
+  if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unnamed-host";
+  return name;
+}
+
+std::uint64_t new_incarnation() {
+  std::uint64_t value = 0;
+  while (value == 0) random_bytes(std::as_writable_bytes(std::span(&value, 1)));
+  return value;
+}
+
+}  // namespace syncline::cluster

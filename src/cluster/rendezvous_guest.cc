@@ -1,0 +1,141 @@
+#include "cluster/rendezvous_guest.h"
+
+#include "base/assert.h"
+
+namespace syncline::cluster {
+namespace {
+
+// The listener is a Syncline process, but not the one that was looked for.
+bool is_other_process(const std::optional<wire::Reject>& reject) {
+  if (!reject) return false;
+  switch (reject->code) {
+    case wire::RejectCode::kRunId:
+    case wire::RejectCode::kRank:
+    case wire::RejectCode::kIncarnation:
+    case wire::RejectCode::kRole:
+    case wire::RejectCode::kView:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+RendezvousGuest::RendezvousGuest(event::Poller& poller, const Clock& clock, DialOptions options,
+                                 std::string where, std::string limit, Complete complete)
+    : poller_(poller),
+      rank_(options.handshake.rank),
+      world_size_(options.handshake.world_size),
+      incarnation_(options.handshake.incarnation),
+      deadline_(options.deadline),
+      where_(std::move(where)),
+      limit_(std::move(limit)),
+      complete_(std::move(complete)) {
+  dialer_ = std::make_unique<Dialer>(poller, clock, std::move(options));
+}
+
+Result<View> RendezvousGuest::take() {
+  SYNCLINE_ASSERT(ended(), "ask ended() first");
+  return std::move(*result_);
+}
+
+void RendezvousGuest::end(Result<View> result) {
+  result_ = std::move(result);
+  channel_.reset();
+  dialer_.reset();
+}
+
+void RendezvousGuest::progress(Nanos now) {
+  if (ended()) return;
+  if (dialer_) {
+    dialer_->progress(now);
+    last_dial_error_ = dialer_->last_error();
+    if (dialer_->ended()) on_dialed(dialer_->take());
+    return;
+  }
+  while (!ended()) {
+    const auto message = channel_->receive();
+    if (!message) break;
+    on_message(*message);
+  }
+  if (ended()) return;
+  if (!channel_->status().ok()) {
+    return end(Status(Code::kPeerLost, "rank 0 left the rendezvous at " + where_)
+                   .with_peer(0)
+                   .caused_by(channel_->status()));
+  }
+  if (now >= deadline_) expire();
+}
+
+void RendezvousGuest::on_dialed(Result<AuthenticatedSocket> socket) {
+  if (!socket.ok()) {
+    met_somebody_else_ = dialer_->not_syncline() || is_other_process(dialer_->reject());
+    return end(socket.status());
+  }
+  dialer_.reset();
+  const auto local = transport::tcp::local_address(socket.value().fd.get());
+  const auto member = complete_(local);
+  if (!member.ok()) return end(member.status());
+  channel_ = std::make_unique<ControlChannel>(poller_, std::move(socket).value(),
+                                              wire::table_bytes_max(world_size_));
+  channel_->send(wire::encode_join(member.value()));
+}
+
+void RendezvousGuest::on_message(const std::vector<std::byte>& message) {
+  const auto type = wire::membership_type(message);
+  if (!type.ok()) return end(type.status().with_peer(0));
+  switch (type.value()) {
+    case wire::MembershipType::kWaiting: {
+      const auto text = wire::decode_waiting(message);
+      if (text.ok()) missing_ = text.value();
+      return;
+    }
+    case wire::MembershipType::kTable:
+      return on_table(message);
+    case wire::MembershipType::kStart:
+      if (!view_) break;
+      return end(std::move(*view_));
+    case wire::MembershipType::kRefuse: {
+      const auto refusal = wire::decode_refuse(message);
+      if (!refusal.ok()) break;
+      return end(Status(refusal.value().code,
+                        "rank 0 at " + where_ + " ends the rendezvous: " + refusal.value().text)
+                     .with_peer(refusal.value().peer));
+    }
+    default:
+      break;
+  }
+  end(Status(Code::kCorrupt, "unexpected message from rank 0 at " + where_).with_peer(0));
+}
+
+void RendezvousGuest::on_table(const std::vector<std::byte>& message) {
+  auto view = wire::decode_table(message);
+  if (!view.ok()) return end(view.status().with_peer(0));
+  const auto& members = view.value().members;
+  bool good = static_cast<int>(members.size()) == world_size_ && view.value().view > 0;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    good = good && members[i].rank == static_cast<int>(i);
+  good = good && members[static_cast<std::size_t>(rank_)].incarnation == incarnation_;
+  if (!good)
+    return end(Status(Code::kCorrupt, "rank 0 sent a table that does not fit").with_peer(0));
+  view_ = std::move(view).value();
+  channel_->send(wire::encode_plain(wire::MembershipType::kAck));
+}
+
+std::string RendezvousGuest::waiting_for() const {
+  if (dialer_) {
+    const std::string last =
+        dialer_->last_error().ok() ? "" : " (" + dialer_->last_error().message() + ")";
+    return "rank " + std::to_string(rank_) + " waits for rank 0 at " + where_ + last;
+  }
+  return "rank " + std::to_string(rank_) + " has joined at " + where_ + " and waits for " +
+         (missing_.empty() ? std::string("the others") : missing_);
+}
+
+void RendezvousGuest::expire() {
+  end(Status(Code::kTimeout, (missing_.empty() ? "the other ranks" : missing_) +
+                                 " did not arrive at " + where_ + " within " + limit_));
+}
+
+}  // namespace syncline::cluster

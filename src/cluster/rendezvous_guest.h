@@ -1,0 +1,63 @@
+// RendezvousGuest: the side of ranks 1 and up. Dials rank 0, joins, waits for the table.
+//
+// States: dialing -> joining (has sent its member) -> confirming (has sent its ack) -> ended.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/control_channel.h"
+#include "cluster/dialer.h"
+#include "cluster/rendezvous.h"
+
+namespace syncline::cluster {
+
+// Confined to its poller.
+class RendezvousGuest {
+ public:
+  // Completes this rank's Member once the way to rank 0 is known: opens the data listener on it.
+  using Complete = std::function<Result<Member>(const transport::tcp::Address& local)>;
+
+  // `options.handshake.peer_rank` is 0. `where`, "tcp://a:1", and `limit`, "120 s": for messages.
+  RendezvousGuest(event::Poller& poller, const Clock& clock, DialOptions options, std::string where,
+                  std::string limit, Complete complete);
+
+  // Call after every poll and at least every 100 ms.
+  void progress(Nanos now);
+  bool ended() const { return result_.has_value(); }
+  Result<View> take();
+
+  // For the caller that decides whether an address is stale: what the failed dial met.
+  bool dialing() const { return dialer_ != nullptr; }
+  bool met_somebody_else() const { return met_somebody_else_; }
+  const Status& last_dial_error() const { return last_dial_error_; }
+  // One line about what it waits for.
+  std::string waiting_for() const;
+
+ private:
+  void on_dialed(Result<AuthenticatedSocket> socket);
+  void on_message(const std::vector<std::byte>& message);
+  void on_table(const std::vector<std::byte>& message);
+  void expire();
+  void end(Result<View> result);
+
+  event::Poller& poller_;
+  int rank_;
+  int world_size_;
+  std::uint64_t incarnation_;
+  Nanos deadline_;
+  std::string where_;
+  std::string limit_;
+  Complete complete_;
+  std::unique_ptr<Dialer> dialer_;
+  std::unique_ptr<ControlChannel> channel_;
+  std::string missing_;  // rank 0's latest word
+  std::optional<View> view_;
+  Status last_dial_error_;
+  bool met_somebody_else_ = false;
+  std::optional<Result<View>> result_;
+};
+
+}  // namespace syncline::cluster
