@@ -15,21 +15,21 @@ namespace syncline {
 // Options of one call; all optional.
 struct CallOptions {
   std::string name;      // shown in messages and traces; ranks must agree on it
-  std::string schedule;  // "" = the planner's choice, else e.g. "ring", "one_shot", "two_shot", "tree",
-                         // "halving_doubling"; ranks must agree on it
-  double weight = -1.0;  // kAverage only: this rank's weight (>= 0); all ranks give one or none does.
-                         // Result: sum(weight * x) / sum(weight); all weights 0 gives 0.
-  bool background = false;  // hint: the caller goes on computing before it waits
+  std::string schedule;  // "" = the planner's choice, else e.g. "ring", "one_shot", "two_shot",
+                         // "tree", "halving_doubling"; ranks must agree on it
+  double weight = -1.0;  // kAverage only: this rank's weight (>= 0); all ranks give one or none
+                         // does. Result: sum(weight * x) / sum(weight); all weights 0 gives 0.
+  bool background = false;               // hint: the caller goes on computing before it waits
   std::chrono::milliseconds timeout{0};  // 0 = the session's
 };
 
 // What the planner chose for one (collective, type, count).
 struct PlanInfo {
-  std::string schedule;          // "two_shot"
-  std::string transport;         // "shm", "tcp", "shm+tcp", "inproc", "none"
+  std::string schedule;   // "two_shot"
+  std::string transport;  // "shm", "tcp", "shm+tcp", "inproc", "none"
   std::size_t segment_bytes = 0;
   double predicted_us = 0;
-  std::string reason;            // one line: the candidates and their predicted times
+  std::string reason;  // one line: the candidates and their predicted times
 };
 
 // Immutable and thread-safe; copies share the group. It dies with the first lost peer: its running
@@ -37,8 +37,8 @@ struct PlanInfo {
 //
 // All ranks of the group call the same collectives in the same order; ranks that disagree on kind,
 // type, count, operation, root or name get kMismatch that shows both sides. In-place calls are not
-// retryable after a failure; out-of-place inputs stay intact. Bad arguments throw Error before any byte
-// is sent. Tensors on other devices than the CPU throw kUnsupported.
+// retryable after a failure; out-of-place inputs stay intact. Bad arguments throw Error before any
+// byte is sent. Tensors on other devices than the CPU throw kUnsupported.
 class Communicator {
  public:
   Communicator() = default;  // empty: only valid() may be called
@@ -52,12 +52,12 @@ class Communicator {
   Work all_reduce(TensorView inout, ReduceOp op = ReduceOp::kSum, const CallOptions& options = {});
   Work all_reduce(ConstTensorView in, TensorView out, ReduceOp op = ReduceOp::kSum,
                   const CallOptions& options = {});
-  // Rank r ends with block r of the reduction. in.count() == size() * out.count(). `out` may be block
-  // rank() of `in`.
+  // Rank r ends with block r of the reduction. in.count() == size() * out.count(). `out` may be
+  // block rank() of `in`.
   Work reduce_scatter(ConstTensorView in, TensorView out, ReduceOp op = ReduceOp::kSum,
                       const CallOptions& options = {});
-  // Every rank ends with all contributions in rank order. out.count() == size() * in.count(). `in` may
-  // be block rank() of `out`.
+  // Every rank ends with all contributions in rank order. out.count() == size() * in.count(). `in`
+  // may be block rank() of `out`.
   Work all_gather(ConstTensorView in, TensorView out, const CallOptions& options = {});
   // Every rank ends with root's tensor.
   Work broadcast(TensorView inout, int root, const CallOptions& options = {});
@@ -69,8 +69,8 @@ class Communicator {
   // Completes on no rank before every rank has called it.
   Work barrier(const CallOptions& options = {});
 
-  // Collective: every rank calls it and blocks. Ranks of one colour form a group, ordered by (key, rank
-  // here); a negative colour gives an empty Communicator.
+  // Collective: every rank calls it and blocks. Ranks of one colour form a group, ordered by (key,
+  // rank here); a negative colour gives an empty Communicator.
   Communicator split(int color, int key = 0) const;
 
   // The plan that a call with these arguments would use.

@@ -18,9 +18,9 @@ struct SessionOptions {
   std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
   std::string port_range;  // "A-B"; "" = kernel's choice
   std::string schedule;    // force one schedule for every collective that has it
-  std::chrono::milliseconds silence{10000};    // a silent peer is lost after this
-  std::chrono::milliseconds suspect{1000};     // a silent peer is named after this
-  std::chrono::milliseconds timeout{1800000};  // deadline of one operation
+  std::chrono::milliseconds silence{10000};           // a silent peer is lost after this
+  std::chrono::milliseconds suspect{1000};            // a silent peer is named after this
+  std::chrono::milliseconds timeout{1800000};         // deadline of one operation
   std::chrono::milliseconds connect_timeout{120000};  // deadline of init()
   bool insecure = false;  // allow remote peers without a job key; logged
 };
@@ -35,12 +35,13 @@ class Session {
   Communicator& world();
   int rank() const;
   int world_size() const;
-  int local_rank() const;        // among the ranks of this host
+  int local_rank() const;  // among the ranks of this host
   int local_world_size() const;
   // Which variables said so: "SYNCLINE_*", "torchrun", "OMPI_*", "PMI_*", "slurm step", "single".
   const std::string& rank_source() const;
-  // True once SIGTERM or SIGUSR1 has arrived. The first call starts to catch these signals (where the
-  // application left them at their default): a program that never asks is ended by them as usual.
+  // True once SIGTERM or SIGUSR1 has arrived. The first call starts to catch these signals (where
+  // the application left them at their default): a program that never asks is ended by them as
+  // usual.
   bool stop_requested() const;
 
   class Impl;
@@ -54,8 +55,8 @@ class Session {
 // step); a world of one when there is none. Blocks until all ranks are there; throws Error.
 Session init(const SessionOptions& options = {});
 
-// A job whose ranks are threads of this process, connected through memory: element r is rank r. Used by
-// DataParallel and by tests.
+// A job whose ranks are threads of this process, connected through memory: element r is rank r.
+// Used by DataParallel and by tests.
 std::vector<Session> init_threads(int ranks, const SessionOptions& options = {});
 
 }  // namespace syncline

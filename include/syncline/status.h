@@ -17,13 +17,13 @@ enum class Code : std::uint8_t {
   kUnsupported = 3,         // named in the docs, not built yet or not on this machine
   kTimeout = 4,             // a deadline passed; the message says what was awaited and from whom
   kCancelled = 5,
-  kLinkDown = 6,   // the path to a peer broke, the peer itself may live
-  kPeerLost = 7,   // a peer died or fell silent; peer() names it
-  kMismatch = 8,   // ranks disagree on an operation; the message shows both sides
-  kCorrupt = 9,    // bytes did not verify
+  kLinkDown = 6,    // the path to a peer broke, the peer itself may live
+  kPeerLost = 7,    // a peer died or fell silent; peer() names it
+  kMismatch = 8,    // ranks disagree on an operation; the message shows both sides
+  kCorrupt = 9,     // bytes did not verify
   kExhausted = 10,  // memory, descriptors or ports ran out
-  kShutdown = 11,  // the session is leaving
-  kInternal = 12,  // a bug of ours
+  kShutdown = 11,   // the session is leaving
+  kInternal = 12,   // a bug of ours
 };
 
 // "peer_lost", "timeout", ...

@@ -21,17 +21,26 @@ template <class T>
 constexpr DType dtype_of() {
   using U = std::remove_cv_t<T>;
   static_assert(std::is_arithmetic_v<U>, "pass DType explicitly for 16-bit floats");
-  if constexpr (std::is_same_v<U, bool>) return DType::kBool;
-  else if constexpr (std::is_same_v<U, float>) return DType::kF32;
-  else if constexpr (std::is_same_v<U, double>) return DType::kF64;
-  else if constexpr (sizeof(U) == 8) return DType::kI64;
-  else if constexpr (sizeof(U) == 4) return DType::kI32;
-  else if constexpr (sizeof(U) == 2) return DType::kI16;
-  else if constexpr (std::is_unsigned_v<U>) return DType::kU8;
-  else return DType::kI8;
+  if constexpr (std::is_same_v<U, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<U, float>)
+    return DType::kF32;
+  else if constexpr (std::is_same_v<U, double>)
+    return DType::kF64;
+  else if constexpr (sizeof(U) == 8)
+    return DType::kI64;
+  else if constexpr (sizeof(U) == 4)
+    return DType::kI32;
+  else if constexpr (sizeof(U) == 2)
+    return DType::kI16;
+  else if constexpr (std::is_unsigned_v<U>)
+    return DType::kU8;
+  else
+    return DType::kI8;
 }
 
-// Borrowed, dense, read-only memory: the caller keeps it alive and unchanged until the Work completes.
+// Borrowed, dense, read-only memory: the caller keeps it alive and unchanged until the Work
+// completes.
 class ConstTensorView {
  public:
   ConstTensorView() = default;

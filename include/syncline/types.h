@@ -27,7 +27,8 @@ inline constexpr int kDTypeCount = 10;
 // Every result is bit-identical on all ranks. Rules:
 // - A NaN in any contribution gives the canonical quiet NaN of the type, also through min and max.
 // - min and max order -0 below +0.
-// - Integer sums and products wrap modulo 2^bits; an integer average is the wrapped sum divided by the
+// - Integer sums and products wrap modulo 2^bits; an integer average is the wrapped sum divided by
+// the
 //   rank count, rounded toward zero.
 // - bool: sum, max and bit_or are "or"; product, min and bit_and are "and"; average is refused.
 // - bit_and, bit_or and bit_xor need an integer or bool type.

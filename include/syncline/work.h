@@ -19,8 +19,8 @@ class Work {
   Work() = default;  // already complete, ok
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
 
-  // Blocks until complete; throws Error when the operation failed. The calling thread may move bytes
-  // itself while it waits.
+  // Blocks until complete; throws Error when the operation failed. The calling thread may move
+  // bytes itself while it waits.
   void wait();
   // Blocks at most `limit`. kTimeout means "not complete yet": the operation goes on. Never throws.
   Status wait_for(std::chrono::nanoseconds limit);
@@ -28,8 +28,8 @@ class Work {
   bool done() const;
   // Final outcome; ok while still running (ask done() first).
   Status status() const;
-  // Runs `fn` exactly once: now if complete, else on the thread that completes it, never under a lock.
-  // `fn` must not block.
+  // Runs `fn` exactly once: now if complete, else on the thread that completes it, never under a
+  // lock. `fn` must not block.
   void on_complete(std::function<void(const Status&)> fn);
 
  private:

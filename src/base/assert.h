@@ -4,7 +4,8 @@
 namespace syncline {
 
 // Prints one line and aborts.
-[[noreturn]] void assertion_failed(const char* condition, const char* why, const char* file, int line);
+[[noreturn]] void assertion_failed(const char* condition, const char* why, const char* file,
+                                   int line);
 
 }  // namespace syncline
 

@@ -1,5 +1,5 @@
-// Little-endian readers and writers for wire and file formats. ByteReader checks every length: after a
-// short read it stays failed and yields zeros, so decoders test ok() once at the end.
+// Little-endian readers and writers for wire and file formats. ByteReader checks every length:
+// after a short read it stays failed and yields zeros, so decoders test ok() once at the end.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
-// Clock: injected time, so that protocol cores run under virtual time. Monotonic; never the wall clock.
+// Clock: injected time, so that protocol cores run under virtual time. Monotonic; never the wall
+// clock.
 #pragma once
 
 #include <cstdint>

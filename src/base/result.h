@@ -12,7 +12,7 @@ namespace syncline {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value) : state_(std::move(value)) {}        // NOLINT: implicit by design
   Result(Status status) : state_(std::move(status)) {  // NOLINT
     SYNCLINE_ASSERT(!std::get<Status>(state_).ok(), "a Result without value needs an error");
   }

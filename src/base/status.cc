@@ -16,10 +16,11 @@ const std::string kEmpty;
 }  // namespace
 
 const char* to_string(Code code) {
-  static constexpr const char* kNames[] = {
-      "ok",        "invalid_argument", "failed_precondition", "unsupported", "timeout",
-      "cancelled", "link_down",        "peer_lost",           "mismatch",    "corrupt",
-      "exhausted", "shutdown",         "internal"};
+  static constexpr const char* kNames[] = {"ok",          "invalid_argument", "failed_precondition",
+                                           "unsupported", "timeout",          "cancelled",
+                                           "link_down",   "peer_lost",        "mismatch",
+                                           "corrupt",     "exhausted",        "shutdown",
+                                           "internal"};
   const auto index = static_cast<std::size_t>(code);
   return index < std::size(kNames) ? kNames[index] : "unknown";
 }
@@ -53,7 +54,8 @@ Status Status::with_peer(int rank) const {
 }
 
 Status Status::with_view(std::uint64_t view) const {
-  return with([](Detail& d, const void* v) { d.view = *static_cast<const std::uint64_t*>(v); }, &view);
+  return with([](Detail& d, const void* v) { d.view = *static_cast<const std::uint64_t*>(v); },
+              &view);
 }
 
 Status Status::with_operation(std::string operation) const {
