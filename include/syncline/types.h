@@ -24,7 +24,7 @@ inline constexpr int kDTypeCount = 10;
 
 // How contributions are combined. The numeric values travel on the wire: never renumber.
 //
-// Every result is bit-identical on all ranks. Rules:
+// Every result is bit-identical on all ranks. A group of one keeps its input's bits; else:
 // - A NaN in any contribution gives the canonical quiet NaN of the type, also through min and max.
 // - min and max order -0 below +0.
 // - Integer sums and products wrap modulo 2^bits; an integer average is the wrapped sum divided by
