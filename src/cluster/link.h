@@ -24,7 +24,7 @@ struct LinkConfig {
   std::uint64_t peer_incarnation = 0;
   Nanos suspect = kSecond;
   Nanos silence = 10 * kSecond;
-  std::size_t window = 4 * 1024 * 1024;  // bytes in the store; both ends use the same
+  std::size_t window = 1024 * 1024;  // bytes in the store; both ends use the same
 };
 
 // What the driver does after an event; take_actions() hands them over once. Output is not among
