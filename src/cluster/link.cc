@@ -22,6 +22,7 @@ constexpr std::size_t kWriteBytes = 512 * 1024;  // handed out at a time
 constexpr Nanos kAckDelay = kMillisecond;
 constexpr Nanos kHeartbeatInterval = 100 * kMillisecond;
 constexpr Nanos kProbeInterval = 100 * kMillisecond;
+constexpr Nanos kStandstill = 500 * kMillisecond;  // between ticks: this process stood still
 
 // Signed difference modulo 2^32.
 std::int32_t distance(std::uint32_t from, std::uint32_t to) {
@@ -240,7 +241,7 @@ void Link::on_evidence(const std::string& what) {
 void Link::tick(Nanos now) {
   const Nanos gap = now - last_tick_;
   last_tick_ = now;
-  if (gap > config_.suspect / 2) excused_ += gap;
+  if (gap > kStandstill) excused_ += gap;
   if (state_ == State::kClosed) return;
   if (owed_bytes_ > 0 && now - owed_since_ >= kAckDelay) ack_now_ = true;
   if (connected_ && now - last_written_ >= kHeartbeatInterval && !has_output()) {
