@@ -214,8 +214,12 @@ void Reducer::on_backward() {
   token->reducer = weak_from_this();
   token_ = token;
   at_end_of_backward([token] {
-    token->finished = true;
     if (const auto reducer = token->reducer.lock()) reducer->on_backward_end();
+    // Behind the callbacks of other models: each has sent all it has before any of them waits.
+    at_end_of_backward([token] {
+      token->finished = true;
+      if (const auto reducer = token->reducer.lock()) reducer->on_exchange_end();
+    });
   });
   backward_begun_ = monotonic_now();
   if (samples_ >= 0) samples_total_ += static_cast<double>(samples_);
@@ -250,12 +254,28 @@ void Reducer::on_gradient(std::size_t parameter, bool defined) {
 }
 
 void Reducer::on_backward_end() {
+  backward_ended_ = monotonic_now();
+  if (!exchanging_) return;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!buckets_.contributed(i)) buckets_.contribute(i, true);
+  }
+  send_report(false);
+}
+
+void Reducer::send_report(bool failed) {
+  report_sent_ = true;
+  const double samples = samples_ >= 0 ? samples_total_ : 1.0;
+  report_.launch(comm_, used_, {true, weighted(), failed ? 0 : samples, failed},
+                 call_options("report"));
+}
+
+void Reducer::on_exchange_end() {
   token_.reset();
   if (!exchanging_) {
     if (sync_ && alone()) {
       stats_ = {};
       stats_.step = ++steps_;
-      stats_.backward_us = static_cast<double>(monotonic_now() - backward_begun_) / kMicrosecond;
+      stats_.backward_us = static_cast<double>(backward_ended_ - backward_begun_) / kMicrosecond;
       reset_step();
     }
     return;
@@ -263,27 +283,22 @@ void Reducer::on_backward_end() {
   try {
     finish_exchange();
   } catch (...) {
-    fail_step(std::current_exception());
+    on_backward_thrown();
+    throw;
   }
 }
 
 void Reducer::finish_exchange() {
   StepStats stats;
-  const Nanos reached = monotonic_now();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!buckets_.contributed(i)) buckets_.contribute(i, true);
-  }
-  report_.launch(comm_, used_, {true, weighted(), samples_ >= 0 ? samples_total_ : 1.0, false},
-                 call_options("report"));
-  exchanging_ = false;
+  const Nanos waiting = monotonic_now();
   if (joining_) header_work_.wait();
   buckets_.wait();
   report_.wait();
   const Nanos exchanged = monotonic_now();
   buckets_.commit(report_.used(), report_.samples());
   stats.step = ++steps_;
-  stats.backward_us = static_cast<double>(reached - backward_begun_) / kMicrosecond;
-  stats.exposed_us = static_cast<double>(exchanged - reached) / kMicrosecond;
+  stats.backward_us = static_cast<double>(backward_ended_ - backward_begun_) / kMicrosecond;
+  stats.exposed_us = static_cast<double>(exchanged - waiting) / kMicrosecond;
   stats.commit_us = static_cast<double>(monotonic_now() - exchanged) / kMicrosecond;
   stats.buckets = buckets_.stats();
   stats_ = std::move(stats);
@@ -293,31 +308,25 @@ void Reducer::finish_exchange() {
 void Reducer::reset_step() {
   step_open_ = false;
   exchanging_ = false;
+  report_sent_ = false;
   buffers_due_ = true;
   samples_total_ = 0;
   used_.assign(used_.size(), 0);
 }
 
-void Reducer::fail_step(std::exception_ptr error) {
-  on_backward_thrown();
-  std::rethrow_exception(error);
-}
-
 void Reducer::on_backward_thrown() noexcept {
   token_.reset();
   try {
-    if (exchanging_) {
+    if (exchanging_ && !report_sent_) {
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
         if (!buckets_.contributed(i)) buckets_.contribute_zeros(i);
       }
-      report_.launch(comm_, used_, {true, weighted(), 0, true}, call_options("report"));
+      send_report(true);
     }
   } catch (...) {  // the group is dead: the others know
   }
-  const bool was_open = step_open_ && (exchanging_ || sync_);
-  exchanging_ = false;
   buckets_.abandon();
-  if (was_open) reset_step();
+  if (exchanging_) reset_step();
 }
 
 }  // namespace syncline::torch_detail

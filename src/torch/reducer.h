@@ -57,7 +57,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // From the autograd hooks.
   void on_backward();
   void on_gradient(std::size_t parameter, bool defined);
-  void on_backward_end();
+  void on_backward_end();  // sends what is left
+  void on_exchange_end();  // waits for it and writes .grad
   void on_backward_thrown() noexcept;
 
  private:
@@ -79,10 +80,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void send_join_header(bool active, bool with_buffers);
   void broadcast_buffers();
   void begin_exchange();
+  void send_report(bool failed);
   void finish_exchange();
   void shadow_step();
   void reset_step();
-  [[noreturn]] void fail_step(std::exception_ptr error);
 
   Communicator comm_;
   DdpOptions options_;
@@ -106,9 +107,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // Within a step, a backward.
   bool step_open_ = false;
-  bool exchanging_ = false;
+  bool exchanging_ = false;  // the running backward synchronises
+  bool report_sent_ = false;
   std::weak_ptr<BackwardToken> token_;  // alive while a backward of this model runs
-  Nanos backward_begun_ = 0;
+  Nanos backward_begun_ = 0, backward_ended_ = 0;
 
   // join()
   bool joining_ = false;
