@@ -86,7 +86,8 @@ Operation* Engine::find_waiting(const Channel& channel) const {
 
 void Engine::fail_operation(Operation& operation) {
   const std::shared_ptr<Group> group = operation.group_ptr();
-  break_group(group, operation.status(), operation.number(), group->broken.ok());
+  const Status why = operation.status();  // the operation is recycled before peers are told
+  break_group(group, why, operation.number(), group->broken.ok());
 }
 
 // Ends every operation of the group; the operation at fault keeps its own status.

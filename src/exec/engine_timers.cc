@@ -65,11 +65,13 @@ void Engine::lose_channel(Channel& channel, const Status& why) {
   }
 }
 
-// A peer that left in order only matters to operations that still need it.
+// A peer that left in order only matters to operations that cannot go on without it. What it sent
+// before may still wait in the channel or in memory.
 void Engine::check_departed(Channel& channel, const Status& why) {
+  if (channel.front(++pass_) != nullptr) return;
   for (const auto& operation : operations_) {
     const int rank = group_rank_of(operation->group(), channel);
-    if (rank < 0 || !operation->needs(rank)) continue;
+    if (rank < 0 || !operation->stuck_on(rank)) continue;
     const std::shared_ptr<Group> group = operation->group_ptr();
     const Status status = Status(Code::kPeerLost, operation->label() + " needs " + channel.peer +
                                                       ", which has left the job")

@@ -171,6 +171,9 @@ void Engine::stop(Nanos linger) {
     operation->fail(Status(Code::kShutdown, "the session left the job before it finished"));
   }
   while (!operations_.empty()) finish(operations_.size() - 1);
+  for (const auto& [id, group] : groups_) {
+    if (group->broken.ok()) group->broken = Status(Code::kShutdown, "the session has left the job");
+  }
   for (const auto& channel : channels_) channel->endpoint->close();
   const Nanos until = monotonic_now() + linger;
   const auto unsent = [](const auto& channel) { return channel->endpoint->has_unsent(); };

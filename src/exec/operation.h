@@ -71,8 +71,8 @@ class Operation {
   std::string awaiting() const;  // "rank 1 (host b), rank 2 (host b)"
   // A lane waits for a frame of this peer.
   bool awaits(int group_rank) const;
-  // Something is still to be received from, or sent to, this peer.
-  bool needs(int group_rank) const;
+  // A lane can only go on with a frame from, or to, this peer, and no such frame waits in memory.
+  bool stuck_on(int group_rank) const;
 
  private:
   struct Instance {

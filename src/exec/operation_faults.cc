@@ -70,20 +70,20 @@ bool Operation::awaits(int group_rank) const {
   return false;
 }
 
-bool Operation::needs(int group_rank) const {
-  const auto has_steps_with = [&](std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t i = begin; i < end; ++i) {
-      if (program_->steps[i].peer == group_rank) return true;
-    }
-    return false;
-  };
-  if (next_ < layout_.segments()) {
-    return has_steps_with(0, static_cast<std::uint32_t>(program_->steps.size()));
-  }
+bool Operation::stuck_on(int group_rank) const {
   for (std::uint32_t segment = oldest_; segment < next_; ++segment) {
     const Instance& instance = instances_[segment % window_];
+    if (instance.lanes_left == 0) continue;
     for (std::size_t lane = 0; lane < program_->lanes.size(); ++lane) {
-      if (has_steps_with(instance.counters[lane], program_->lanes[lane].end)) return true;
+      if (instance.counters[lane] >= program_->lanes[lane].end) continue;
+      const CompiledStep& step = program_->steps[instance.counters[lane]];
+      if (step.peer != group_rank || !ready(step, instance)) continue;
+      const bool waits_in_memory =
+          std::any_of(spilled_.begin(), spilled_.end(), [&](const Spilled& frame) {
+            return frame.group_rank == group_rank && frame.step == step.tag &&
+                   frame.segment == instance.segment;
+          });
+      if (step.kind == plan::StepKind::kSend || !waits_in_memory) return true;
     }
   }
   return false;
