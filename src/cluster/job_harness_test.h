@@ -29,9 +29,18 @@ class Lines {
  public:
   LogLine sink() {
     return [this](const std::string& line) {
-      MutexLock lock(mutex_);
-      all_ += line + "\n";
+      {
+        MutexLock lock(mutex_);
+        all_ += line + "\n";
+      }
+      changed_.notify_all();
     };
+  }
+  // False when no such line came within 10 s.
+  bool wait_for(const std::string& part) {
+    std::unique_lock lock(mutex_.native());
+    return changed_.wait_for(lock, std::chrono::seconds(10),
+                             [&] { return all_.find(part) != std::string::npos; });
   }
   std::string text() {
     MutexLock lock(mutex_);
@@ -40,7 +49,8 @@ class Lines {
 
  private:
   Mutex mutex_;
-  std::string all_ SYNCLINE_GUARDED_BY(mutex_);
+  std::condition_variable changed_;
+  std::string all_;  // guarded by mutex_
 };
 
 struct Rank {

@@ -15,6 +15,7 @@ namespace {
 using transport::tcp::Address;
 
 constexpr Nanos kPollSlice = 50 * kMillisecond;
+constexpr Nanos kProbeInterval = 500 * kMillisecond;
 constexpr Nanos kAdmitLimit = 5 * kSecond;
 constexpr std::size_t kMessageBytesMax = 2048;
 
@@ -39,6 +40,7 @@ class MeshBuilder {
     while (!complete()) {
       const Nanos now = clock_.now();
       if (const Status status = progress(now); !status.ok()) return status;
+      if (const Status status = probe_awaited(now); !status.ok()) return status;
       if (complete()) break;
       if (now >= deadline_) return timed_out();
       poller_.poll(kPollSlice);
@@ -73,7 +75,7 @@ class MeshBuilder {
         [this](AuthenticatedSocket socket) { on_accept(std::move(socket)); });
   }
 
-  Status dial(int peer) {
+  Result<DialOptions> dial_options(int peer) const {
     auto addresses = addresses_of(member(peer));
     if (!addresses.ok()) return addresses.status();
     DialOptions options;
@@ -84,9 +86,15 @@ class MeshBuilder {
     options.handshake = data_handshake(config_);
     options.handshake.peer_rank = peer;
     options.handshake.peer_incarnation = member(peer).incarnation;
+    return options;
+  }
+
+  Status dial(int peer) {
+    auto options = dial_options(peer);
+    if (!options.ok()) return options.status();
     Outgoing out;
     out.peer = peer;
-    out.dialer = std::make_unique<Dialer>(poller_, clock_, std::move(options));
+    out.dialer = std::make_unique<Dialer>(poller_, clock_, std::move(options).value());
     outgoing_.push_back(std::move(out));
     return {};
   }
@@ -123,6 +131,32 @@ class MeshBuilder {
       it = done.value() ? outgoing_.erase(it) : std::next(it);
     }
     return {};
+  }
+
+  // A peer that should dial this rank may be dead: every kProbeInterval one of them is looked
+  // after, in turn. Only a refused connection or another process at its address counts; silence
+  // does not.
+  Status probe_awaited(Nanos now) {
+    if (!probe_) {
+      if (awaited_.empty() || now < probe_at_) return {};
+      auto next = awaited_.upper_bound(probed_);
+      if (next == awaited_.end()) next = awaited_.begin();
+      probed_ = *next;
+      auto options = dial_options(probed_);
+      if (!options.ok()) return options.status();
+      options.value().handshake.role = wire::ConnectionRole::kProbe;
+      options.value().deadline = std::min(deadline_, now + kProbeInterval);
+      probe_ = std::make_unique<Dialer>(poller_, clock_, std::move(options).value());
+    }
+    probe_->progress(now);
+    if (!probe_->ended()) return {};
+    const auto probe = std::move(probe_);
+    probe_at_ = now + kProbeInterval;
+    const auto outcome = probe->take();
+    const bool gone =
+        !outcome.ok() && (outcome.status().code() == Code::kPeerLost || somebody_else(*probe));
+    if (!gone || awaited_.count(probed_) == 0) return {};
+    return lost(probed_, outcome.status());
   }
 
   void keep(AuthenticatedSocket socket) {
@@ -169,13 +203,21 @@ class MeshBuilder {
     return {};
   }
 
+  static bool somebody_else(const Dialer& dialer) {
+    return dialer.not_syncline() ||
+           (dialer.reject() && dialer.reject()->code == wire::RejectCode::kIncarnation);
+  }
+
+  Status lost(int peer, const Status& why) const {
+    return Status(Code::kPeerLost, "rank " + std::to_string(peer) + " on " +
+                                       member(peer).host_name + ": " + why.message())
+        .with_peer(peer);
+  }
+
   Status blame(const Outgoing& out, const Status& why) const {
-    const bool other_process =
-        out.dialer->reject() && out.dialer->reject()->code == wire::RejectCode::kIncarnation;
-    const bool gone = other_process || out.dialer->not_syncline();
-    const Code code = gone ? Code::kPeerLost : why.code();
-    return Status(code, "rank " + std::to_string(out.peer) + " on " + member(out.peer).host_name +
-                            ": " + why.message())
+    if (somebody_else(*out.dialer)) return lost(out.peer, why);
+    return Status(why.code(), "rank " + std::to_string(out.peer) + " on " +
+                                  member(out.peer).host_name + ": " + why.message())
         .with_peer(out.peer);
   }
 
@@ -208,6 +250,9 @@ class MeshBuilder {
   std::set<int> awaited_;
   std::list<std::unique_ptr<ControlChannel>> admitting_;
   std::list<Outgoing> outgoing_;
+  std::unique_ptr<Dialer> probe_;
+  int probed_ = -1;
+  Nanos probe_at_ = clock_.now() + kProbeInterval;
 };
 
 }  // namespace

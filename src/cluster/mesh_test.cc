@@ -82,6 +82,21 @@ TEST(Mesh, DeadPeerIsLostAtOnce) {
   EXPECT_LT(monotonic_now() - start, 5 * kSecond);
 }
 
+// The dead one should have dialled: its closed listener gives it away.
+TEST(Mesh, DeadDialerIsLostSoon) {
+  Place place;
+  Place gone;
+  View view = view_of_two(place.address);
+  view.members[1].addresses = {gone.address.to_string()};
+  gone.listener.reset();
+  event::Poller poller;
+  const auto mesh =
+      connect_mesh(poller, MonotonicClock(), config_of(view, 0), std::move(place.listener));
+  EXPECT_EQ(mesh.status().code(), Code::kPeerLost);
+  EXPECT_EQ(mesh.status().peer(), 1);
+  EXPECT_THAT(mesh.status().message(), HasSubstr("the process is gone"));
+}
+
 TEST(Mesh, AnotherProcessAtTheAddressIsALostPeer) {
   Place place;
   View view = view_of_two(place.address);

@@ -172,12 +172,15 @@ void RendezvousHost::drop_gone(Nanos) {
   if (lost) fail(*lost);
 }
 
-bool RendezvousHost::may_be_strangers() const {
-  if (!config_.run_id.empty()) return false;
-  return std::any_of(guests_.begin(), guests_.end(), [&](const std::unique_ptr<Guest>& guest) {
-    return guest->member && !guest->leaving && guest->member->host_id == self_.host_id &&
-           guest->member->launcher_pid != self_.launcher_pid;
-  });
+const Member* RendezvousHost::possible_stranger() const {
+  if (!config_.run_id.empty()) return nullptr;
+  for (const auto& guest : guests_) {
+    if (guest->member && !guest->leaving && guest->member->host_id == self_.host_id &&
+        guest->member->launcher_pid != self_.launcher_pid) {
+      return &*guest->member;
+    }
+  }
+  return nullptr;
 }
 
 void RendezvousHost::try_table(Nanos now) {
@@ -192,8 +195,17 @@ void RendezvousHost::try_table(Nanos now) {
     }
     view.members.push_back(*guest->member);
   }
-  if (complete_since_ == 0) complete_since_ = now;
-  if (may_be_strangers() && now - complete_since_ < kSettle) return;
+  const Member* stranger = possible_stranger();
+  if (complete_since_ == 0) {
+    complete_since_ = now;
+    if (stranger != nullptr) {
+      log_to(config_.log,
+             "rank " + std::to_string(stranger->rank) + " (" + describe(*stranger) +
+                 ") was started by another process than rank 0 and there is no run id: "
+                 "waiting 2 s for one that was not; set SYNCLINE_RUN_ID to save this");
+    }
+  }
+  if (stranger != nullptr && now - complete_since_ < kSettle) return;
   if (const Status status = check_addresses(view); !status.ok()) return fail(status);
   view.job = new_incarnation();
   send_table(std::move(view));

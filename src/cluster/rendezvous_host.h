@@ -59,7 +59,7 @@ class RendezvousHost {
   void refuse(Guest& guest, Code code, const std::string& why);
   void drop_gone(Nanos now);
   void try_table(Nanos now);
-  bool may_be_strangers() const;
+  const Member* possible_stranger() const;
   Status check_addresses(const View& view) const;
   void send_table(View view);
   void try_start();
