@@ -1,0 +1,188 @@
+// Ranks that call different things: HANG-01, HANG-02.
+#include <vector>
+
+#include "tests/conformance/each_wiring.h"
+#include "tests/harness/workspace.h"
+
+namespace syncline::conformance {
+namespace {
+
+using harness::Guarded;
+using namespace std::chrono_literals;
+
+// Generous, since the machine may be busy; the requirement is one second.
+constexpr auto kSoon = 3s;
+
+class Disagreement : public EachWiring {};
+SYNCLINE_ON_EACH_WIRING(Disagreement);
+
+using Call = std::function<Work(Communicator&, Guarded& in, Guarded& out)>;
+
+struct Difference {
+  const char* what;
+  Call odd;                        // of one rank
+  Call usual;                      // of the others
+  std::vector<std::string> shown;  // the message has them all
+};
+
+CallOptions named(const std::string& name, const std::string& schedule = "") {
+  CallOptions options;
+  options.name = name;
+  options.schedule = schedule;
+  return options;
+}
+
+Call reduction(std::size_t count, DType type = DType::kF32, ReduceOp op = ReduceOp::kSum,
+               const CallOptions& options = {}) {
+  return [=](Communicator& world, Guarded& in, Guarded& out) {
+    return world.all_reduce({in.data(), count, type}, {out.data(), count, type}, op, options);
+  };
+}
+
+Call broadcast(std::size_t count, int root) {
+  return [=](Communicator& world, Guarded&, Guarded& out) {
+    return world.broadcast({out.data(), count, DType::kF32}, root);
+  };
+}
+
+std::vector<Difference> differences() {
+  return {
+      {"kind", reduction(8), broadcast(8, 1), {"all_reduce", "broadcast"}},
+      {"kind, barrier",
+       [](Communicator& world, Guarded&, Guarded&) { return world.barrier(); },
+       reduction(8),
+       {"barrier", "all_reduce"}},
+      {"type", reduction(100, DType::kI32), reduction(100), {"i32", "f32"}},
+      {"count", reduction(100), reduction(200), {"100", "200"}},
+      {"count by one, large", reduction(300001), reduction(300000), {"300001", "300000"}},
+      {"operation", reduction(9), reduction(9, DType::kF32, ReduceOp::kMax), {"sum", "max"}},
+      {"root", broadcast(50, 0), broadcast(50, 1), {"root 0", "root 1"}},
+      {"name",
+       reduction(7, DType::kF32, ReduceOp::kSum, named("a")),
+       reduction(7, DType::kF32, ReduceOp::kSum, named("b")),
+       {}},
+      {"schedule",
+       reduction(7, DType::kF32, ReduceOp::kSum, named("", "ring")),
+       reduction(7, DType::kF32, ReduceOp::kSum, named("", "one_shot")),
+       {}},
+  };
+}
+
+// The failure of the call, or of the next one when this rank only had to send.
+Status outcome(Communicator& world, Work work) {
+  const Status first = work.wait_for(kSoon);
+  if (!first.ok()) return first;
+  return world.barrier().wait_for(kSoon);
+}
+
+void expect_failure(const Status& status, const Difference& difference, int odd) {
+  EXPECT_EQ(status.code(), Code::kMismatch) << difference.what << ": " << status.to_string();
+  const std::string text = status.to_string();
+  EXPECT_NE(text.find("rank " + std::to_string(odd)), std::string::npos) << text;
+  for (const std::string& shown : difference.shown) {
+    EXPECT_NE(text.find(shown), std::string::npos)
+        << difference.what << ": '" << shown << "' is not in: " << text;
+  }
+}
+
+void expect_dead(Communicator& world) {
+  EXPECT_FALSE(world.status().ok());
+  float x = 0;
+  const Status next = world.all_reduce({&x, 1}).wait_for(kSoon);
+  EXPECT_EQ(next.code(), Code::kFailedPrecondition) << next.to_string();
+  ASSERT_NE(next.cause(), nullptr);
+  EXPECT_EQ(next.cause()->code(), Code::kMismatch);
+}
+
+void disagree(Session& session, const Difference& difference, int odd) {
+  Communicator group = session.world().split(0);
+  const harness::Bytes ones = harness::element(DType::kF32, 1);
+  Guarded in, out;
+  in.reset(ones, DType::kF32, 0, 400000, 0);
+  out.reset(DType::kF32, 400000, 0);
+  const Call& call = group.rank() == odd ? difference.odd : difference.usual;
+  expect_failure(outcome(group, call(group, in, out)), difference, odd);
+  expect_dead(group);
+  EXPECT_TRUE(in.equals(ones)) << difference.what << ": an input was changed";
+  EXPECT_TRUE(in.fences_intact() && out.fences_intact()) << difference.what;
+  if (group.size() == 2) {
+    EXPECT_TRUE(out.untouched()) << difference.what << ": an output was written";
+  }
+  EXPECT_TRUE(works(session.world())) << "other groups live on after " << difference.what;
+}
+
+TEST_P(Disagreement, TwoRanks) {
+  run(2, [](Session& session) {
+    for (const Difference& difference : differences()) disagree(session, difference, 0);
+    for (const Difference& difference : differences()) disagree(session, difference, 1);
+  });
+}
+
+TEST_P(Disagreement, FourRanks) {
+  run(4, [](Session& session) {
+    for (const Difference& difference : differences()) disagree(session, difference, 0);
+    for (const Difference& difference : differences()) disagree(session, difference, 2);
+  });
+}
+
+TEST_P(Disagreement, Hang01CrossedOrder) {
+  run(2, [](Session& session) {
+    Communicator& world = session.world();
+    std::vector<float> four(4, 1.0f), eight(8, 2.0f);
+    Work first, second;
+    if (session.rank() == 0) {
+      first = world.all_reduce({four.data(), 4});
+      second = world.broadcast({eight.data(), 8}, 0);
+    } else {
+      first = world.broadcast({eight.data(), 8}, 0);
+      second = world.all_reduce({four.data(), 4});
+    }
+    const Status status = first.wait_for(kSoon);
+    EXPECT_EQ(status.code(), Code::kMismatch) << status.to_string();
+    for (const char* shown : {"all_reduce", "broadcast", "f32", "4", "8", "#1"}) {
+      EXPECT_NE(status.to_string().find(shown), std::string::npos) << status.to_string();
+    }
+    // A broadcast's root only sends: it may have ended before the difference was seen.
+    EXPECT_NE(second.wait_for(kSoon).code(), Code::kTimeout);
+    EXPECT_EQ(four, std::vector<float>(4, 1.0f));
+    EXPECT_EQ(eight, std::vector<float>(8, 2.0f));
+  });
+}
+
+TEST_P(Disagreement, Hang01CrossedGroups) {
+  SessionOptions options = harness::test_options();
+  options.timeout = 1s;
+  run(
+      2,
+      [](Session& session) {
+        Communicator a = session.world().split(0), b = session.world().split(0);
+        std::vector<float> x(4, 1.0f), y(4, 1.0f);
+        // Blocking on one group while the peer blocks on the other ends at the deadline.
+        Communicator& mine = session.rank() == 0 ? a : b;
+        const Status status = mine.all_reduce({x.data(), 4}).wait_for(10s);
+        EXPECT_EQ(status.code(), Code::kTimeout) << status.to_string();
+        const std::string peer = "rank " + std::to_string(1 - session.rank());
+        EXPECT_NE(status.to_string().find(peer), std::string::npos) << status.to_string();
+      },
+      options);
+}
+
+TEST_P(Disagreement, Hang02UnequalSizesBySchedule) {
+  run(4, [](Session& session) {
+    for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling"}) {
+      const Difference counts{"count",
+                              reduction(100, DType::kF32, ReduceOp::kSum, named("", name)),
+                              reduction(200, DType::kF32, ReduceOp::kSum, named("", name)),
+                              {"100", "200"}};
+      disagree(session, counts, 0);
+      const Difference types{"type",
+                             reduction(100, DType::kI32, ReduceOp::kSum, named("", name)),
+                             reduction(100, DType::kF32, ReduceOp::kSum, named("", name)),
+                             {"i32", "f32"}};
+      disagree(session, types, 0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace syncline::conformance

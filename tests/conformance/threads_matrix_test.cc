@@ -1,0 +1,71 @@
+// The full matrix over threads as ranks.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/conformance/matrix.h"
+#include "tests/conformance/tally.h"
+#include "tests/harness/thread_job.h"
+
+namespace syncline::conformance {
+namespace {
+
+class ThreadsMatrix : public ::testing::TestWithParam<std::tuple<Collective, int>> {
+ protected:
+  Collective kind() const { return std::get<0>(GetParam()); }
+  int ranks() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(ThreadsMatrix, SmallCounts) {
+  harness::run_ranks(ranks(), [&](Session& session) {
+    Tally tally(session.world());
+    for_each_small(kind(), ranks(), [&](const Case& what) { tally.run(what); });
+  });
+}
+
+TEST_P(ThreadsMatrix, SegmentBoundaries) {
+  if (kind() == Collective::kBarrier) GTEST_SKIP() << "a barrier has no size";
+  harness::run_ranks(ranks(), [&](Session& session) {
+    Tally tally(session.world());
+    for_each_large(kind(), ranks(), [&](Case what, std::size_t turn) {
+      for (const int delta : {-1, 0, 1}) {
+        what.in_place = !what.in_place;
+        what.count = tally.runner().boundary_count(what, 1, delta);
+        tally.run(what);
+      }
+      if (turn % 5 != 0) return;
+      what.count = tally.runner().boundary_count(what, 3, 1);
+      tally.run(what);
+    });
+  });
+}
+
+TEST_P(ThreadsMatrix, MillionElements) {
+  if (kind() == Collective::kBarrier) GTEST_SKIP() << "a barrier has no size";
+  harness::run_ranks(ranks(), [&](Session& session) {
+    Tally tally(session.world());
+    const auto n = static_cast<std::size_t>(ranks());
+    const bool blocks = kind() == Collective::kReduceScatter || kind() == Collective::kAllGather;
+    for_each_large(kind(), ranks(), [&](Case what, std::size_t turn) {
+      if (turn % 3 != 0) return;
+      what.count = ((1 << 20) + 3) / (blocks ? n : 1);
+      tally.run(what);
+    });
+  });
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
+  return std::string(to_string(std::get<0>(info.param))) + "_" +
+         std::to_string(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Worlds, ThreadsMatrix,
+    ::testing::Combine(::testing::Values(Collective::kAllReduce, Collective::kReduceScatter,
+                                         Collective::kAllGather, Collective::kBroadcast,
+                                         Collective::kReduce, Collective::kBarrier),
+                       ::testing::Values(1, 2, 3, 4, 5, 8, 11)),
+    name_of);
+
+}  // namespace
+}  // namespace syncline::conformance
