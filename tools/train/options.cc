@@ -1,0 +1,129 @@
+#include "tools/train/options.h"
+
+#include <algorithm>
+
+#include "CLI/CLI.hpp"
+#include "tools/cli/exit_code.h"
+#include "tools/cli/invocation.h"
+
+namespace syncline::tools {
+namespace {
+
+constexpr const char* kFooter = R"(Examples:
+  syncline train --data fashion-mnist                           one worker
+  syncline run -np 2 syncline train --data fashion-mnist        two workers
+  mpirun -np 2 syncline train --model resnet18 --batch 32 --json r.json
+
+Most options may also come from the environment (--bucket-cap-mb = SYNCLINE_BUCKET_CAP_MB); the
+command line wins. Exit codes: 0 ok, 1 failure, 2 wrong option or data, 3 unfit machine, 85 stopped
+on request.)";
+
+void add_training(CLI::App& app, TrainOptions& o) {
+  const auto positive = CLI::Range(1, 1 << 20);
+  app.add_option("--model", o.model, "Network to train")
+      ->check(CLI::IsMember({"small-cnn", "resnet18", "resnet50"}))
+      ->capture_default_str();
+  app.add_option("--batch", o.batch, "Samples of one worker in one forward")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--epochs", o.epochs, "Passes over the training images")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--lr", o.lr, "Highest learning rate [0.1 per 256 samples a step; adamw 0.001]")
+      ->check(CLI::Range(1e-12, 1e6));
+  app.add_option("--optimizer", o.optimizer, "sgd (Nesterov momentum) or adamw")
+      ->check(CLI::IsMember({"sgd", "adamw"}))
+      ->capture_default_str();
+  app.add_option("--momentum", o.momentum, "Momentum of sgd")
+      ->check(CLI::Range(0.0, 0.9999))
+      ->capture_default_str();
+  app.add_option("--weight-decay", o.weight_decay, "Weight decay")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--lr-schedule", o.lr_schedule, "After the warm-up: cosine, linear or constant")
+      ->check(CLI::IsMember({"cosine", "linear", "constant"}))
+      ->capture_default_str();
+  app.add_option("--warmup", o.warmup, "Part of all steps in which the rate rises")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--label-smoothing", o.label_smoothing, "Spread this much over wrong classes")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  app.add_option("--augment", o.augment, "Random changes of training images: none or shift-flip")
+      ->check(CLI::IsMember({"none", "shift-flip"}))
+      ->capture_default_str();
+  app.add_option("--accum", o.accum, "Forwards for each optimiser step")
+      ->check(positive)
+      ->capture_default_str();
+  app.add_option("--seed", o.seed, "Seed of weights, order and augmentation")
+      ->capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "Stop after this many optimiser steps")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+}
+
+void add_exchange(CLI::App& app, TrainOptions& o) {
+  app.add_option("--bucket-cap-mb", o.bucket_cap_mb, "Gradient bucket size, MiB [25]")
+      ->check(CLI::Range(1e-3, 65536.0));
+  app.add_option("--sync", o.sync, "Schedule of the gradient exchange [auto]")
+      ->check(CLI::IsMember({"auto", "ring", "one_shot", "two_shot", "tree", "halving_doubling"}));
+}
+
+void add_running(CLI::App& app, TrainOptions& o) {
+  app.add_option("--data", o.data, "fashion-mnist, or a folder with IDX files by MNIST's names")
+      ->capture_default_str();
+  app.add_option("--eval", o.evaluate, "Test accuracy after every epoch, at the end, or none")
+      ->check(CLI::IsMember({"epoch", "end", "none"}))
+      ->expected(0, 1)
+      ->capture_default_str();
+  app.add_option("--threads", o.threads,
+                 "Computing threads [OMP_NUM_THREADS, else cores / workers]")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--json", o.json, "Write the report to this file, - for standard output");
+  app.add_option("--progress", o.progress, "auto, bar, lines, none, or the path of a terminal")
+      ->capture_default_str();
+  app.add_flag("-q,--quiet", o.quiet, "Print results and errors only");
+}
+
+// --bucket-cap-mb -> SYNCLINE_BUCKET_CAP_MB. Short-lived and generic names stay flags only.
+void add_environment(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    std::string name = option->get_single_name();
+    if (name == "help" || name == "quiet" || name == "json" || name == "sync") continue;
+    std::replace(name.begin(), name.end(), '-', '_');
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+    option->envname("SYNCLINE_" + name);
+  }
+}
+
+}  // namespace
+
+int parse_train_options(const std::vector<std::string>& words, TrainOptions& options) {
+  CLI::App app("Train an image classifier, alone or as one of several workers.", "syncline train");
+  app.footer(kFooter);
+  add_running(app, options);
+  add_training(app, options);
+  add_exchange(app, options);
+  add_environment(app);
+  std::vector<std::string> reversed = normalize(app, words, false);
+  std::reverse(reversed.begin(), reversed.end());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return complain(kExitUsage,
+                    std::string("train: ") + error.what() + "; see syncline train --help");
+  }
+  if (options.sync == "auto") options.sync.clear();
+  return -1;
+}
+
+double default_lr(const TrainOptions& options, int world_size) {
+  if (options.lr > 0) return options.lr;
+  if (options.optimizer == "adamw") return 0.001;
+  return 0.1 * options.batch * options.accum * world_size / 256.0;
+}
+
+}  // namespace syncline::tools

@@ -1,0 +1,69 @@
+#include "tools/train/options.h"
+
+#include <cstdlib>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace syncline::tools {
+namespace {
+
+struct Parsed {
+  TrainOptions options;
+  int code;
+  std::string said;
+};
+
+Parsed parse(const std::vector<std::string>& words) {
+  Parsed result;
+  testing::internal::CaptureStderr();
+  result.code = parse_train_options(words, result.options);
+  result.said = testing::internal::GetCapturedStderr();
+  return result;
+}
+
+TEST(TrainOptions, TakesDashesAndUnderscores) {
+  const Parsed p = parse({"--bucket_cap_mb", "4", "--max-steps=7", "--model", "resnet18", "-q"});
+  EXPECT_EQ(p.code, -1);
+  EXPECT_EQ(p.options.bucket_cap_mb, 4);
+  EXPECT_EQ(p.options.max_steps, 7);
+  EXPECT_EQ(p.options.model, "resnet18");
+  EXPECT_TRUE(p.options.quiet);
+}
+
+TEST(TrainOptions, BadInputIsOneLineAndExitCodeTwo) {
+  const std::vector<std::vector<std::string>> bad = {
+      {"--model", "alexnet"}, {"--batch", "0"},         {"--batch", "many"},  {"--epochs", "-1"},
+      {"--lr", "0"},          {"--sync", "star"},       {"--no-such-flag"},   {"stray"},
+      {"--warmup", "1.5"},    {"--optimizer", "lbfgs"}, {"--max-steps", "0"}, {"--accum"}};
+  for (const auto& words : bad) {
+    const Parsed p = parse(words);
+    EXPECT_EQ(p.code, 2) << words[0];
+    EXPECT_EQ(std::count(p.said.begin(), p.said.end(), '\n'), 1) << p.said;
+    EXPECT_THAT(p.said, testing::StartsWith("syncline: train: "));
+  }
+}
+
+TEST(TrainOptions, EnvironmentServesAndTheCommandLineWins) {
+  setenv("SYNCLINE_BATCH", "17", 1);
+  EXPECT_EQ(parse({}).options.batch, 17);
+  EXPECT_EQ(parse({"--batch", "9"}).options.batch, 9);
+  unsetenv("SYNCLINE_BATCH");
+}
+
+TEST(TrainOptions, AutoIsThePlannersChoice) {
+  EXPECT_EQ(parse({"--sync", "auto"}).options.sync, "");
+  EXPECT_EQ(parse({"--sync", "ring"}).options.sync, "ring");
+}
+
+TEST(TrainOptions, LearningRateFollowsTheSamplesOfAStep) {
+  TrainOptions o;
+  EXPECT_DOUBLE_EQ(default_lr(o, 4), 0.1);
+  o.accum = 2;
+  EXPECT_DOUBLE_EQ(default_lr(o, 4), 0.2);
+  o.lr = 0.03;
+  EXPECT_DOUBLE_EQ(default_lr(o, 4), 0.03);
+}
+
+}  // namespace
+}  // namespace syncline::tools

@@ -1,0 +1,137 @@
+#include "tools/train/report.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "syncline/version.h"
+
+namespace syncline::tools {
+namespace {
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes >= 1 << 20) return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+  if (bytes >= 1 << 10) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{} B", bytes);
+}
+
+std::string phase_row(const char* name, double ms, double step) {
+  return fmt::format("    {:<22}{:>9.2f} ms  {:>4.0f}%\n", name, ms,
+                     step > 0 ? 100 * ms / step : 0);
+}
+
+std::string phases_text(const PhaseTimes& p) {
+  const double step = p.step();
+  return fmt::format("  step time             {:>9.2f} ms  (mean over steps and ranks)\n", step) +
+         phase_row("waiting for data", p.data, step) + phase_row("forward", p.forward, step) +
+         phase_row("backward", p.backward, step) +
+         phase_row("exposed communication", p.exposed, step) +
+         phase_row("optimiser", p.optimiser, step);
+}
+
+std::string buckets_text(const std::vector<BucketReport>& buckets) {
+  std::string text =
+      fmt::format("  {:<16}{:>11}  {:<17}{:<10}{:>12}{:>12}{:>12}\n", "bucket", "size", "schedule",
+                  "transport", "predicted", "measured", "in the step");
+  for (const BucketReport& b : buckets) {
+    text += fmt::format("  {:<16}{:>11}  {:<17}{:<10}{:>9.0f} us{:>9.0f} us{:>9.0f} us\n", b.name,
+                        bytes_text(b.bytes), b.schedule, b.transport, b.predicted_us, b.alone_us,
+                        b.in_step_us);
+  }
+  return text +
+         "  (measured: median, nothing else running; in the step: launch to completion, waiting "
+         "for the\n"
+         "  slowest rank included)\n";
+}
+
+nlohmann::json phases_json(const PhaseTimes& p) {
+  return {{"data", p.data},       {"forward", p.forward},     {"backward", p.backward},
+          {"exposed", p.exposed}, {"optimiser", p.optimiser}, {"step", p.step()}};
+}
+
+nlohmann::json options_json(const TrainReport& r) {
+  const TrainOptions& o = r.options;
+  return {{"data", o.data},
+          {"model", o.model},
+          {"batch", o.batch},
+          {"epochs", o.epochs},
+          {"accum", o.accum},
+          {"lr", r.lr},
+          {"optimizer", o.optimizer},
+          {"momentum", o.momentum},
+          {"weight_decay", o.weight_decay},
+          {"lr_schedule", o.lr_schedule},
+          {"warmup", o.warmup},
+          {"label_smoothing", o.label_smoothing},
+          {"augment", o.augment},
+          {"sync", o.sync.empty() ? "auto" : o.sync},
+          {"seed", o.seed}};
+}
+
+}  // namespace
+
+std::string report_text(const TrainReport& r) {
+  const char* workers = r.world_size == 1 ? "worker" : "workers";
+  std::string text =
+      fmt::format("{} on {}: {} {}, batch {}{}, {} steps{}\n", r.options.model, r.options.data,
+                  r.world_size, workers, r.options.batch,
+                  r.options.accum > 1 ? fmt::format(" x {} forwards", r.options.accum) : "",
+                  r.steps, r.stopped ? " (stopped on request)" : "");
+  if (!r.evaluations.empty()) {
+    const EvalResult& e = r.evaluations.back();
+    text += fmt::format("  test accuracy         {:>9.2f} %   (loss {:.4f}, {} images)\n",
+                        100 * e.accuracy, e.loss, e.samples);
+  }
+  text += fmt::format(
+      "  throughput            {:>9.0f} images/s over all workers ({:.1f} s of training)\n",
+      r.images_per_second(), r.train_seconds);
+  text += phases_text(r.phases);
+  if (!r.buckets.empty()) text += buckets_text(r.buckets);
+  return text + "  " + verdict(r) + "\n";
+}
+
+std::string report_json(const TrainReport& r) {
+  nlohmann::json evaluations = nlohmann::json::array();
+  for (const EvalResult& e : r.evaluations) {
+    evaluations.push_back({{"samples", e.samples}, {"accuracy", e.accuracy}, {"loss", e.loss}});
+  }
+  nlohmann::json buckets = nlohmann::json::array();
+  for (const BucketReport& b : r.buckets) {
+    buckets.push_back({{"name", b.name},
+                       {"bytes", b.bytes},
+                       {"tensors", b.tensors},
+                       {"schedule", b.schedule},
+                       {"transport", b.transport},
+                       {"predicted_us", b.predicted_us},
+                       {"measured_us", b.alone_us},
+                       {"in_step_us", b.in_step_us},
+                       {"reason", b.reason}});
+  }
+  nlohmann::json all = {{"schema", "syncline.train/1"},
+                        {"version", SYNCLINE_VERSION_STRING},
+                        {"options", options_json(r)},
+                        {"world_size", r.world_size},
+                        {"rank_source", r.rank_source},
+                        {"threads", r.threads},
+                        {"parameters", r.parameters},
+                        {"steps", r.steps},
+                        {"samples", r.samples},
+                        {"train_seconds", r.train_seconds},
+                        {"images_per_second", r.images_per_second()},
+                        {"final_loss", r.final_loss},
+                        {"evaluations", evaluations},
+                        {"phases_ms", phases_json(r.phases)},
+                        {"compute_ms_min", r.compute_ms_min},
+                        {"compute_ms_max", r.compute_ms_max},
+                        {"t1_compute_ms", r.phases.compute()},
+                        {"t2_exchange_ms", r.exchange_ms()},
+                        {"bound_by", bound_by(r)},
+                        {"verdict", verdict(r)},
+                        {"buckets", buckets},
+                        {"stopped", r.stopped}};
+  all["test_accuracy"] =
+      r.evaluations.empty() ? nlohmann::json() : nlohmann::json(r.evaluations.back().accuracy);
+  return all.dump(2) + "\n";
+}
+
+}  // namespace syncline::tools
