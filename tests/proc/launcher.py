@@ -39,6 +39,8 @@ def marked_processes(mark):
 class LauncherTest(unittest.TestCase):
     """Marks every process that a test starts, and demands that none is left."""
 
+    binary = SYNCLINE
+
     def setUp(self):
         self.mark = f"syncline-test-{uuid.uuid4().hex}"
         self.folder = tempfile.mkdtemp(prefix="syncline-proc-")

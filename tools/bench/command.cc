@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "tools/bench/job.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/job_settings.h"
 #include "tools/cli/units.h"
 #include "tools/run/cpus.h"
 
@@ -51,6 +52,11 @@ Status fill(BenchArguments& a) {
   o.bytes_max = high.value();
   o.step_bytes = step.value();
   o.check = a.check != 0;
+  const std::string transports = o.transport == "inproc" ? "" : o.transport;
+  for (const Status& status : {check_schedule(o.schedule), check_transports(transports)}) {
+    if (!status.ok()) return status;
+  }
+  if (o.schedule == "auto") o.schedule.clear();
   const auto bad = [](std::string text) { return Status(Code::kInvalidArgument, std::move(text)); };
   if (o.bytes_min > o.bytes_max) {
     return bad(fmt::format("--minbytes {} is more than --maxbytes {}", a.bytes_min, a.bytes_max));
@@ -78,6 +84,10 @@ int bench(BenchArguments& a, const Invocation& invocation) {
         a.ranks == "auto" ? usable_cores() : parse_int(a.ranks, 1, cluster::kWorldSizeMax, "-np:");
     if (!parsed.ok()) return refuse(parsed.status());
     ranks = parsed.value();
+  }
+  if (ranks > 0 && (a.options.root < 0 || a.options.root >= ranks)) {
+    return complain(kExitUsage,
+                    fmt::format("--root {}: there are ranks 0 to {}", a.options.root, ranks - 1));
   }
   if (threads) return bench_in_threads(a.options, ranks);
   return bench_in_processes(a.options, ranks, a.host_list, a.hostfile, a.rsh);

@@ -228,8 +228,7 @@ Row measure(Communicator& world, const BenchOptions& options, std::uint64_t byte
   Row row;
   row.bytes = bytes;
   row.count = in_blocks ? total / static_cast<std::size_t>(world.size()) : total;
-  const PlanInfo plan =
-      world.plan(options.kind, options.type, options.kind == Collective::kBarrier ? 0 : row.count);
+  const PlanInfo plan = world.plan(options.kind, options.type, total);
   row.schedule = plan.schedule;
   row.transport = plan.transport;
   row.predicted_us = plan.predicted_us;

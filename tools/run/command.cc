@@ -11,6 +11,7 @@
 #include "cluster/rank_env.h"
 #include "fmt/format.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/job_settings.h"
 #include "tools/cli/units.h"
 #include "tools/run/agent.h"
 #include "tools/run/cpus.h"
@@ -153,7 +154,7 @@ Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
   return {};
 }
 
-Status fill_times(const RunArguments& a, LaunchOptions& launch) {
+Status check_settings(const RunArguments& a, LaunchOptions& launch) {
   const std::pair<const std::string&, Nanos&> times[] = {{a.grace, launch.grace},
                                                          {a.time_limit, launch.time_limit},
                                                          {a.start_limit, launch.start_limit}};
@@ -166,6 +167,9 @@ Status fill_times(const RunArguments& a, LaunchOptions& launch) {
   for (const std::string& text : {a.timeout, a.silence}) {
     const Result<Nanos> parsed = parse_duration(text.empty() ? "1" : text);
     if (!parsed.ok()) return parsed.status();
+  }
+  for (const Status& status : {check_schedule(a.schedule), check_transports(a.transport)}) {
+    if (!status.ok()) return status;
   }
   const Result<Binding> binding = parse_binding(launch.bind_to);
   if (!binding.ok()) return binding.status();
@@ -219,7 +223,7 @@ int run(RunArguments& a, const Invocation& invocation) {
   const Result<bool> already = is_rank_already(a);
   if (!already.ok()) return refuse(already.status());
   if (already.value()) return exec_program(launch_options.program);
-  for (const auto fill : {fill_times, fill_hosts, fill_variables}) {
+  for (const auto fill : {check_settings, fill_hosts, fill_variables}) {
     const Status status = fill(a, launch_options);
     if (!status.ok()) return refuse(status);
   }

@@ -40,9 +40,8 @@ bool write_all(int fd, std::string_view text) {
 Output::Output(OutputOptions options)
     : options_(std::move(options)), tails_(options_.hosts.size()) {
   for (std::size_t rank = 0; rank < options_.hosts.size(); ++rank) {
-    std::string prefix;
-    if (options_.prefix) prefix = fmt::format("[rank {} {}] ", rank, options_.hosts[rank]);
-    if (options_.prefix && options_.color) {
+    std::string prefix = fmt::format("[rank {} {}] ", rank, options_.hosts[rank]);
+    if (options_.color) {
       prefix = fmt::format("\x1b[{}m{}\x1b[0m", kColors[rank % kColors.size()], prefix);
     }
     prefixes_.push_back(std::move(prefix));
@@ -76,7 +75,7 @@ void Output::line(int rank, int stream, std::string_view text) {
   }
   if (!logs_.empty()) logs_[2 * index + which] << text << '\n' << std::flush;
   if (!options_.screen) return;
-  pending_[which] += prefixes_[index];
+  if (options_.prefix || which == 1) pending_[which] += prefixes_[index];
   pending_[which] += text;
   pending_[which] += '\n';
   if (pending_[which].size() > kPendingBytesMax) flush();

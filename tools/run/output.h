@@ -15,7 +15,7 @@ namespace syncline::tools {
 struct OutputOptions {
   std::vector<std::string> hosts;  // of each rank
   bool color = false;
-  bool prefix = true;   // "[rank 3 host-b] " before each line
+  bool prefix = true;   // "[rank 3 host-b] " before each line of stdout; stderr has it always
   bool screen = true;   // false: log files only
   std::string log_dir;  // "" = no log files; else <dir>/rank-3.stdout.log and rank-3.stderr.log
 };
