@@ -19,40 +19,45 @@ constexpr std::size_t record_bytes(std::size_t payload) {
 
 void init_ring(void* memory) {
   new (memory) RingControl();
-  new (static_cast<std::byte*>(memory) + kRingRecordsOffset) RecordHeader();
+  auto* lanes = static_cast<std::byte*>(memory) + kRingRecordsOffset;
+  new (lanes) RecordHeader();
+  new (lanes + kSmallCapacity) RecordHeader();
 }
 
 RingProducer::RingProducer(void* memory, std::size_t capacity)
-    : control_(static_cast<RingControl*>(memory)),
-      records_(static_cast<std::byte*>(memory) + kRingRecordsOffset),
-      capacity_(capacity) {
+    : control_(static_cast<RingControl*>(memory)) {
   SYNCLINE_ASSERT((capacity & (capacity - 1)) == 0, "ring capacity is a power of two");
+  auto* records = static_cast<std::byte*>(memory) + kRingRecordsOffset;
+  lanes_[0] = {&control_->heads[0], records, kSmallCapacity};
+  lanes_[1] = {&control_->heads[1], records + kSmallCapacity, capacity};
 }
 
-RecordHeader* RingProducer::header_at(std::uint64_t position) const {
-  return reinterpret_cast<RecordHeader*>(records_ + (position & (capacity_ - 1)));
+RecordHeader* RingProducer::Lane::header_at(std::uint64_t position) const {
+  return reinterpret_cast<RecordHeader*>(records + (position & (capacity - 1)));
 }
 
 // Counts the lap's rest when the record would wrap, and the free header behind the record.
-bool RingProducer::has_room(std::size_t bytes) {
-  const std::size_t lap_rest = capacity_ - (tail_ & (capacity_ - 1));
+bool RingProducer::Lane::has_room(std::size_t bytes) {
+  const std::size_t lap_rest = capacity - (tail & (capacity - 1));
   const std::size_t need = (bytes > lap_rest ? lap_rest : 0) + bytes + sizeof(RecordHeader);
-  if (tail_ + need - head_seen_ <= capacity_) return true;
-  head_seen_ = control_->head.load(std::memory_order_seq_cst);
-  return tail_ + need - head_seen_ <= capacity_;
+  if (tail + need - head_seen <= capacity) return true;
+  head_seen = head->position.load(std::memory_order_seq_cst);
+  return tail + need - head_seen <= capacity;
 }
 
 bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   const std::size_t bytes = record_bytes(header.length);
-  SYNCLINE_ASSERT(bytes + sizeof(RecordHeader) <= capacity_ / 2, "frame too large for the ring");
-  if (!has_room(bytes)) return false;
+  Lane& lane = lane_for(header.length);
+  SYNCLINE_ASSERT(bytes + sizeof(RecordHeader) <= lane.capacity / 2,
+                  "frame too large for the ring");
+  if (!lane.has_room(bytes)) return false;
 
-  std::uint64_t position = tail_;
-  const std::size_t lap_rest = capacity_ - (tail_ & (capacity_ - 1));
+  std::uint64_t position = lane.tail;
+  const std::size_t lap_rest = lane.capacity - (lane.tail & (lane.capacity - 1));
   if (bytes > lap_rest) position += lap_rest;
-  header_at(position + bytes)->stamp.store(0, std::memory_order_relaxed);
+  lane.header_at(position + bytes)->stamp.store(0, std::memory_order_relaxed);
 
-  RecordHeader* record = header_at(position);
+  RecordHeader* record = lane.header_at(position);
   record->op = header.op;
   record->comm = header.comm;
   record->step = header.step;
@@ -62,18 +67,23 @@ bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   record->flags = header.flags;
   record->type = static_cast<std::uint8_t>(header.type);
   record->has_fingerprint = header.has_fingerprint ? 1 : 0;
+  record->number = number_++;
   auto* staged = reinterpret_cast<std::byte*>(record) + sizeof(RecordHeader);
   if (header.length != 0) std::memcpy(staged, payload, header.length);
-  if (position != tail_) {
-    record->stamp.store(position + 1, std::memory_order_relaxed);
-    RecordHeader* pad = header_at(tail_);
-    pad->type = kPad;
-    pad->length = static_cast<std::uint32_t>(lap_rest - sizeof(RecordHeader));
-    record = pad;
-  }
-  record->stamp.store(tail_ + 1, std::memory_order_seq_cst);
-  tail_ = position + bytes;
+  publish(lane, position, bytes);
   return true;
+}
+
+// The stamp that the consumer waits for comes last.
+void RingProducer::publish(Lane& lane, std::uint64_t position, std::size_t bytes) {
+  RecordHeader* first = lane.header_at(position);
+  if (position != lane.tail) {
+    first->stamp.store(position + 1, std::memory_order_relaxed);
+    first = lane.header_at(lane.tail);
+    first->type = kPad;
+  }
+  first->stamp.store(lane.tail + 1, std::memory_order_seq_cst);
+  lane.tail = position + bytes;
 }
 
 bool RingProducer::take_consumer_wait() {
@@ -82,9 +92,10 @@ bool RingProducer::take_consumer_wait() {
 }
 
 bool RingProducer::arm(std::size_t payload_bytes) {
-  if (has_room(record_bytes(payload_bytes))) return false;
+  Lane& lane = lane_for(payload_bytes);
+  if (lane.has_room(record_bytes(payload_bytes))) return false;
   control_->producer_waits.store(1, std::memory_order_seq_cst);
-  if (!has_room(record_bytes(payload_bytes))) return true;
+  if (!lane.has_room(record_bytes(payload_bytes))) return true;
   disarm();
   return false;
 }
@@ -96,44 +107,61 @@ void RingProducer::beat() { control_->heartbeat.fetch_add(1, std::memory_order_r
 void RingProducer::say_goodbye() { control_->goodbye.store(1, std::memory_order_release); }
 
 bool RingProducer::drained() const {
-  return control_->head.load(std::memory_order_acquire) == tail_;
+  for (const Lane& lane : lanes_) {
+    if (lane.head->position.load(std::memory_order_acquire) != lane.tail) return false;
+  }
+  return true;
 }
 
 RingConsumer::RingConsumer(void* memory, std::size_t capacity)
-    : control_(static_cast<RingControl*>(memory)),
-      records_(static_cast<std::byte*>(memory) + kRingRecordsOffset),
-      capacity_(capacity) {}
-
-RecordHeader* RingConsumer::header_at(std::uint64_t position) const {
-  return reinterpret_cast<RecordHeader*>(records_ + (position & (capacity_ - 1)));
+    : control_(static_cast<RingControl*>(memory)) {
+  const auto* records = static_cast<const std::byte*>(memory) + kRingRecordsOffset;
+  lanes_[0] = {&control_->heads[0], records, kSmallCapacity};
+  lanes_[1] = {&control_->heads[1], records + kSmallCapacity, capacity};
 }
 
+const RecordHeader* RingConsumer::Lane::poll() {
+  for (;;) {
+    const auto* record =
+        reinterpret_cast<const RecordHeader*>(records + (position & (capacity - 1)));
+    if (record->stamp.load(std::memory_order_seq_cst) != position + 1) return nullptr;
+    if (record->type != kPad) return record;
+    position += capacity - (position & (capacity - 1));
+  }
+}
+
+// Of two records the one with the next number is older; the other lane's is then there as well,
+// since it was published earlier.
 bool RingConsumer::poll() {
   if (corrupt_) return false;
-  const RecordHeader* record = header_at(head_);
-  if (record->stamp.load(std::memory_order_seq_cst) != head_ + 1) return false;
-  const std::size_t lap_rest = capacity_ - (head_ & (capacity_ - 1));
-  if (record->type == kPad) {
-    head_ += lap_rest;
-    return poll();
+  for (std::size_t lane = 0; lane < 2; ++lane) {
+    const RecordHeader* record = lanes_[lane].poll();
+    if (record == nullptr || record->number != number_) continue;
+    front_lane_ = lane;
+    return take(lanes_[lane], *record);
   }
-  // The peer's process may be broken: copy the length once, then trust only the copy.
-  const std::uint32_t length = record->length;
-  if (length > capacity_ || record_bytes(length) > lap_rest) {
+  return false;
+}
+
+// The peer's process may be broken: the length is copied once, then only the copy is trusted.
+bool RingConsumer::take(const Lane& lane, const RecordHeader& record) {
+  const std::uint32_t length = record.length;
+  const std::size_t lap_rest = lane.capacity - (lane.position & (lane.capacity - 1));
+  if (length > lane.capacity || record_bytes(length) > lap_rest) {
     corrupt_ = true;
     return false;
   }
   FrameHeader& header = front_.header;
-  header.type = static_cast<FrameType>(record->type);
-  header.flags = record->flags;
-  header.comm = record->comm;
-  header.op = record->op;
-  header.step = record->step;
-  header.segment = record->segment;
+  header.type = static_cast<FrameType>(record.type);
+  header.flags = record.flags;
+  header.comm = record.comm;
+  header.op = record.op;
+  header.step = record.step;
+  header.segment = record.segment;
   header.length = length;
-  header.fingerprint = record->fingerprint;
-  header.has_fingerprint = record->has_fingerprint != 0;
-  front_.payload = reinterpret_cast<const std::byte*>(record + 1);
+  header.fingerprint = record.fingerprint;
+  header.has_fingerprint = record.has_fingerprint != 0;
+  front_.payload = reinterpret_cast<const std::byte*>(&record) + sizeof(RecordHeader);
   has_front_ = true;
   return true;
 }
@@ -141,8 +169,10 @@ bool RingConsumer::poll() {
 void RingConsumer::pop() {
   SYNCLINE_ASSERT(has_front_, "pop without front");
   has_front_ = false;
-  head_ += record_bytes(front_.header.length);
-  control_->head.store(head_, std::memory_order_seq_cst);
+  ++number_;
+  Lane& lane = lanes_[front_lane_];
+  lane.position += record_bytes(front_.header.length);
+  lane.head->position.store(lane.position, std::memory_order_seq_cst);
 }
 
 bool RingConsumer::take_producer_wait() {
@@ -164,8 +194,6 @@ std::uint64_t RingConsumer::heartbeat() const {
   return control_->heartbeat.load(std::memory_order_relaxed);
 }
 
-bool RingConsumer::finished() {
-  return control_->goodbye.load(std::memory_order_acquire) != 0 && front() == nullptr;
-}
+bool RingConsumer::finished() { return goodbye_said() && front() == nullptr; }
 
 }  // namespace syncline::transport

@@ -10,7 +10,7 @@
 namespace syncline::transport {
 namespace {
 
-constexpr std::size_t kCapacity = 8192;
+constexpr std::size_t kCapacity = 16384;
 
 struct Ring {
   Ring() : memory(::operator new (ring_bytes(kCapacity), std::align_val_t{64})) {
@@ -33,7 +33,7 @@ TEST(PairRing, CarriesEverySizeAroundTheLapEnd) {
   RingProducer producer(ring.memory, kCapacity);
   RingConsumer consumer(ring.memory, kCapacity);
   for (std::uint64_t i = 0; i < 5000; ++i) {
-    const std::size_t bytes = i * 37 % 3000;
+    const std::size_t bytes = i * 37 % 6000;  // both lanes
     const std::vector<std::byte> payload(bytes, static_cast<std::byte>(i));
     ASSERT_TRUE(producer.try_push(header_of(i, bytes), payload.data())) << i;
     const Frame* frame = consumer.front();
@@ -55,7 +55,7 @@ TEST(PairRing, NeverTakesPayloadForAHeader) {
   for (std::uint64_t i = 0; i < 300; ++i) {
     std::vector<std::uint64_t> payload(128);
     for (std::size_t w = 0; w < payload.size(); ++w) {
-      payload[w] = position + kCapacity + 64 + w / 8 * 64 + 1;  // stamps of the lap to come
+      payload[w] = position + kSmallCapacity + 64 + w / 8 * 64 + 1;  // stamps of the lap to come
     }
     ASSERT_TRUE(producer.try_push(header_of(i, 1024), payload.data()));
     ASSERT_NE(consumer.front(), nullptr);
@@ -66,15 +66,35 @@ TEST(PairRing, NeverTakesPayloadForAHeader) {
   }
 }
 
+TEST(PairRing, KeepsTheOrderAcrossBothLanes) {
+  Ring ring;
+  RingProducer producer(ring.memory, kCapacity);
+  RingConsumer consumer(ring.memory, kCapacity);
+  const std::vector<std::byte> payload(4000);
+  std::uint64_t pushed = 0;
+  std::uint64_t popped = 0;
+  while (popped < 4000) {
+    const std::size_t bytes = (pushed * 7919) % 13 < 6 ? 100 : 4000;
+    if (pushed < popped + 5 && producer.try_push(header_of(pushed, bytes), payload.data())) {
+      ++pushed;
+      continue;
+    }
+    ASSERT_NE(consumer.front(), nullptr) << popped;
+    ASSERT_EQ(consumer.front()->header.op, popped);
+    consumer.pop();
+    ++popped;
+  }
+}
+
 TEST(PairRing, BlocksWhenFullAndGoesOnAfterPop) {
   Ring ring;
   RingProducer producer(ring.memory, kCapacity);
   RingConsumer consumer(ring.memory, kCapacity);
-  std::vector<std::byte> payload(1000);
+  std::vector<std::byte> payload(2500);  // the long lane
   std::uint64_t pushed = 0;
   while (producer.try_push(header_of(pushed, payload.size()), payload.data())) ++pushed;
-  EXPECT_GE(pushed, 6u);
-  EXPECT_LT(pushed * 1000, kCapacity);
+  EXPECT_GE(pushed, 5u);
+  EXPECT_LT(pushed * payload.size(), kCapacity);
   EXPECT_TRUE(producer.arm(payload.size()));
   ASSERT_NE(consumer.front(), nullptr);
   consumer.pop();
