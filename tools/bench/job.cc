@@ -133,6 +133,7 @@ int bench_in_processes(const BenchOptions& options, int ranks, const std::string
   launch_options.prefix = false;
   launch_options.quiet = true;
   launch_options.keep_omp_threads = env("OMP_NUM_THREADS").has_value();
+  if (!env("SYNCLINE_LOG")) launch_options.variables = {{"SYNCLINE_LOG", "off"}};
   if (!rsh.empty()) launch_options.rsh = rsh;
   return launch(launch_options);
 }

@@ -50,14 +50,13 @@ int driver_cuda_version() {
 }
 
 void check_libtorch(Findings& findings, int driver) {
-  const std::string header = find_header("torch/csrc/api/include/torch/version.h");
-  std::string version = defined_in(header, "TORCH_VERSION");
+  const std::string version =
+      version_of("torch/csrc/api/include/torch/version.h", "TORCH_VERSION", "_PATCH");
   if (version.empty()) {
     findings.push_back({Level::kWarn, "libtorch", "not found: the core works, training does not",
                         "apt-get install libtorch-dev"});
     return;
   }
-  std::erase(version, '"');
   bool cuda = false;
   for (const char* path :
        {"/usr/lib/x86_64-linux-gnu/libtorch_cuda.so", "/usr/lib/libtorch_cuda.so"}) {
