@@ -74,7 +74,7 @@ void RingEndpoint::close() {
 }
 
 void RingEndpoint::peer_died() {
-  if (!status_.ok() || consumer_.finished()) return;
+  if (!status_.ok() || consumer_.goodbye_said()) return;
   status_ = Status(Code::kPeerLost, options_.peer + " died (its process ended without a goodbye)")
                 .with_peer(options_.peer_rank);
 }
