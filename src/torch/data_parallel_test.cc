@@ -5,8 +5,13 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
 
-#include "syncline/torch/collectives.h"
+#include <algorithm>
+#include <sstream>
+
+#include "syncline/torch/distributed_sampler.h"
 #include "syncline/torch/metrics.h"
 #include "torch/test_ranks.h"
 
@@ -120,6 +125,33 @@ TEST(DataParallel, AThrowingReplicaLeavesGradientsAndWorksAfterwards) {
   EXPECT_TRUE(same_bits(net->one->weight.grad(), before));
   dp.backward(loss, data.x);
   EXPECT_TRUE(at::allclose(net->one->weight.grad(), before * 2, 1e-4, 1e-6));
+}
+
+TEST(TorchSampler, EverySampleOnceAndResumesFromAnArchive) {
+  const auto parts = each_rank<std::vector<std::size_t>>(3, [](Communicator& world) {
+    data::SamplerOptions options;
+    options.seed = 5;
+    options.padding = false;
+    TorchDistributedSampler sampler(10, world, options);
+    sampler.set_epoch(2);
+    std::vector<std::size_t> seen = *sampler.next(1);
+    torch::serialize::OutputArchive saved;
+    sampler.save(saved);
+    std::stringstream bytes;
+    saved.save_to(bytes);
+    torch::serialize::InputArchive archive;
+    archive.load_from(bytes);
+    TorchDistributedSampler resumed(10, world, options);
+    resumed.load(archive);
+    resumed.reset(c10::nullopt);
+    EXPECT_EQ(resumed.epoch(), 2u);
+    while (auto batch = resumed.next(2)) seen.insert(seen.end(), batch->begin(), batch->end());
+    return seen;
+  });
+  std::vector<std::size_t> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(all, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 TEST(Metrics, MeanOverSamplesNotOverRanks) {

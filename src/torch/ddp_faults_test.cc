@@ -106,6 +106,20 @@ TEST(DdpFaults, ABackwardThatThrowsOnOneRankFailsTheStepOnAllAndTheNextWorks) {
   });
 }
 
+// DDP-01 with join off: 3 batches against 5.
+TEST(Ddp01, WithoutJoinTheFinishedRankIsNamed) {
+  run_ranks(2, [](Communicator& world) {
+    Tensor w = parameter({1}, 1);
+    DistributedDataParallel ddp(NamedTensors{{"w", w}}, {}, world);
+    for (int i = 0; i < 3; ++i) ddp.pass([&] { return w.sum(); }).backward();
+    if (world.rank() == 0) return;  // its session leaves
+    const Status status = failure_of([&] { ddp.pass([&] { return w.sum(); }).backward(); });
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(status.peer(), 0) << status.to_string();
+    EXPECT_TRUE(mentions(status, "rank 0")) << status.to_string();
+  });
+}
+
 TEST(DdpFaults, SparseGradientsAreNamed) {
   run_ranks(2, [](Communicator& world) {
     Tensor table = parameter({5, 2}, 1);
