@@ -95,7 +95,7 @@ import json, sys
 one, accum, two = (json.load(open(path)) for path in sys.argv[1:])
 for other in (accum, two):
     print(one["final_loss"], other["final_loss"], one["test_accuracy"], other["test_accuracy"])
-    assert one["steps"] == other["steps"] and one["lr"] == other["options"]["lr"]
+    assert one["steps"] == other["steps"] and one["options"]["lr"] == other["options"]["lr"]
     # 20 steps of f32 sums in another order: a relative error of some 1e-6 a step.
     assert abs(one["final_loss"] - other["final_loss"]) < 1e-3 * one["final_loss"]
     assert abs(one["evaluations"][-1]["loss"] - other["evaluations"][-1]["loss"]) < 1e-3

@@ -80,8 +80,8 @@ readme() {
   local steps
   steps=$(grep -c 'step [0-9]* loss' "$log") || true
   [ "$steps" -eq 4 ] || fail "rank 0 should print four lines, found $steps"
-  awk '/loss/ { if (!first) first = $NF; last = $NF } END { exit !(last < first / 2) }' "$log" ||
-    fail "the loss did not fall"
+  # The targets have variance 8; a copy that did not learn stays there.
+  awk '/loss/ { last = $NF } END { exit !(last < 0.08) }' "$log" || fail "the loss did not fall"
 }
 
 case $kind in

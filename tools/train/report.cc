@@ -39,9 +39,9 @@ std::string buckets_text(const std::vector<BucketReport>& buckets) {
                         b.in_step_us);
   }
   return text +
-         "  (measured: median, nothing else running; in the step: launch to completion, waiting "
-         "for the\n"
-         "  slowest rank included)\n";
+         "  (measured: the same exchange after training, median; in the step: launch to "
+         "completion,\n"
+         "  waiting for the slowest rank included)\n";
 }
 
 nlohmann::json phases_json(const PhaseTimes& p) {

@@ -29,7 +29,7 @@ struct BucketReport {
   std::string schedule;
   std::string transport;
   double predicted_us = 0;
-  double alone_us = 0;  // measured after training, nothing else running: median
+  double alone_us = 0;  // measured after training: median
   double in_step_us =
       0;  // launch to completion inside backward, waiting for the slowest rank included
   std::string reason;  // why the planner chose it
