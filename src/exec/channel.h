@@ -1,6 +1,7 @@
 // Channel: the engine's view of one peer. Confined to the baton's holder.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ struct Channel {
 
   Nanos heard = 0;    // the endpoint's last_heard() when last looked at
   Nanos excused = 0;  // silence that was this process's own standstill
+  Nanos missed = 0;   // since when an operation needs the peer, which has left; 0: none did
   bool suspected = false;
   bool lost = false;
 
@@ -42,9 +44,12 @@ struct Channel {
 struct Group {
   std::uint32_t id = 0;
   int rank = 0;
-  std::vector<Channel*> peers;   // by group rank; null for this rank
-  std::vector<int> world_ranks;  // by group rank
-  std::uint64_t next_op = 1;     // guarded by the engine's submission lock
+  std::vector<Channel*> peers;    // by group rank; null for this rank
+  std::vector<int> world_ranks;   // by group rank
+  std::uint64_t next_op = 1;      // guarded by the engine's submission lock
+  std::uint64_t admitted_op = 0;  // operations up to this one run or have ended here
+  // What the newest operations were, by number modulo the size: for messages about leftovers.
+  std::array<transport::Fingerprint, 16> called{};
   Status broken;                 // ok while usable
   std::uint64_t broken_op = 0;   // operations up to this one end with `broken` itself
   std::uint32_t operations = 0;  // running

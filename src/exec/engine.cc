@@ -1,6 +1,7 @@
 #include "exec/engine.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/assert.h"
 
@@ -33,6 +34,11 @@ void Engine::start() {
 void Engine::add_group(std::shared_ptr<Group> group) {
   while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
   const std::uint32_t id = group->id;
+  const auto abort = early_aborts_.find(id);
+  if (abort != early_aborts_.end()) {
+    std::tie(group->broken, group->broken_op) = abort->second;
+    early_aborts_.erase(abort);
+  }
   groups_[id] = std::move(group);
   give();
 }
@@ -123,6 +129,8 @@ void Engine::begin(OperationRequest&& request, std::uint64_t number,
   Group& group = *request.group;
   operation->start(std::move(request), number, std::move(work), deadline);
   ++group.operations;
+  group.admitted_op = number;
+  group.called[number % group.called.size()] = operation->fingerprint();
   const auto early = early_.empty() ? early_.end() : early_.find({group.id, number});
   if (early != early_.end()) {
     for (EarlyFrame& frame : early->second) {

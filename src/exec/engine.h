@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -103,14 +104,18 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool look_at_fronts();
   bool take_control_frame(Channel& channel, const transport::Frame& frame);
   bool place_data_frame(Channel& channel, const transport::Frame& frame);
+  void answer(const Channel& channel, const transport::FrameHeader& inquiry);
+  void inquire(Nanos now);
+  void break_by_disagreement(const std::shared_ptr<Group>& group, const Channel& channel,
+                             const transport::FrameHeader& header);
   // An operation that waits for a frame of this peer; nullptr if none.
   Operation* find_waiting(const Channel& channel) const;
   Operation* find_operation(std::uint32_t comm, std::uint64_t op) const;
   static int group_rank_of(const Group& group, const Channel& channel);
   void tick(Nanos now);
-  void watch_channel(Channel& channel, Nanos now);
+  void watch_channel(Channel& channel, Nanos now, Nanos own_pause);
   void lose_channel(Channel& channel, const Status& why);
-  void check_departed(Channel& channel, const Status& why);
+  void check_departed(Channel& channel, const Status& why, Nanos now);
   void check_deadlines(Nanos now);
   bool arm();
   void disarm();
@@ -149,6 +154,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<std::unique_ptr<Operation>> spare_;       // cleared, to be used again
   std::map<OperationKey, std::vector<EarlyFrame>> early_;
   std::size_t early_bytes_ = 0;
+  // Of groups that are not known yet, by id: the cause and the operation.
+  std::map<std::uint32_t, std::pair<Status, std::uint64_t>> early_aborts_;
   std::vector<std::function<void(Nanos)>> tickers_;
   std::vector<OwedAbort> owed_aborts_;
   std::vector<std::function<void()>> callbacks_;

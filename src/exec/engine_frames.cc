@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "exec/engine.h"
+#include "wire/fingerprint.h"
 #include "wire/messages.h"
 
 namespace syncline::exec {
@@ -10,6 +11,7 @@ namespace {
 // A frame may be wanted within microseconds: only a standstill justifies the copy.
 constexpr std::uint32_t kIdlePassesBeforeSpill = 64;
 constexpr std::size_t kEarlyBytesMax = 64 << 20;
+constexpr std::size_t kEarlyAbortsMax = 1024;
 
 }  // namespace
 
@@ -37,15 +39,35 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
       lose_channel(channel, message.status().with_peer(channel.world_rank));
       return true;
     }
+    const Status why = Status(message->code, message->text).with_peer(message->peer);
     const auto group = groups_.find(comm);
     if (group != groups_.end()) {
       const std::shared_ptr<Group> keep = group->second;
-      break_group(keep, Status(message->code, message->text).with_peer(message->peer), op, false);
+      break_group(keep, why, op, false);
+    } else if (closed_groups_.count(comm) == 0 && early_aborts_.size() < kEarlyAbortsMax) {
+      early_aborts_.emplace(comm, std::make_pair(why, op));  // this rank is still splitting
     }
     return true;
   }
-  channel.pop();  // notifications of later protocol versions
-  return true;
+  const transport::FrameHeader header = frame.header;
+  channel.pop();
+  if (header.type == transport::FrameType::kNotify && header.has_fingerprint)
+    answer(channel, header);
+  return true;  // other notifications are of later protocol versions
+}
+
+// A peer waits for this rank and says in which operation. Nothing to say if that was not called
+// here yet: it asks again.
+void Engine::answer(const Channel& channel, const transport::FrameHeader& inquiry) {
+  const auto found = groups_.find(inquiry.comm);
+  if (found == groups_.end() || !found->second->broken.ok()) return;
+  const std::shared_ptr<Group> group = found->second;
+  const bool called = inquiry.op <= group->admitted_op;
+  const bool remembered = inquiry.op + group->called.size() > group->admitted_op;
+  if (!called || !remembered) return;
+  if (group->called[inquiry.op % group->called.size()] != inquiry.fingerprint) {
+    break_by_disagreement(group, channel, inquiry);
+  }
 }
 
 bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
@@ -65,6 +87,15 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
     channel.pop();
     return true;
   }
+  if (group != groups_.end() && header.op <= group->second->admitted_op) {
+    // It ended here without this frame, so the sender meant another one: as when two ranks both
+    // take themselves for the root of a broadcast.
+    const transport::FrameHeader leftover = header;
+    const std::shared_ptr<Group> keep = group->second;
+    channel.pop();
+    break_by_disagreement(keep, channel, leftover);
+    return true;
+  }
   // Not called here yet. It may stay where it is unless it blocks somebody.
   if (idle_passes_ < kIdlePassesBeforeSpill || find_waiting(channel) == nullptr) return false;
   if (early_bytes_ + header.length > kEarlyBytesMax) return false;
@@ -74,6 +105,23 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
   spilled_frames_.fetch_add(1, std::memory_order_relaxed);
   channel.pop();
   return true;
+}
+
+void Engine::break_by_disagreement(const std::shared_ptr<Group>& group, const Channel& channel,
+                                   const transport::FrameHeader& header) {
+  std::string text = "ranks disagree on operation #" + std::to_string(header.op) + ": ";
+  if (header.has_fingerprint && header.op + group->called.size() > group->admitted_op) {
+    const int ours = group->world_ranks[static_cast<std::size_t>(group->rank)];
+    const auto& called = group->called[header.op % group->called.size()];
+    text += wire::describe_mismatch(ours, wire::unpack(called), channel.world_rank,
+                                    wire::unpack(header.fingerprint));
+  } else {
+    text += channel.peer + " sent data that this rank had no use for";
+  }
+  text += "; make all ranks call the same collectives in the same order";
+  const Status why = Status(Code::kMismatch, std::move(text)).with_peer(channel.world_rank);
+  const bool between_calls = group->operations == 0;  // then the next call learns it
+  break_group(group, why, group->admitted_op + (between_calls ? 1 : 0), true);
 }
 
 Operation* Engine::find_waiting(const Channel& channel) const {

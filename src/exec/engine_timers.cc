@@ -1,10 +1,13 @@
 // Engine: what time brings: heartbeats, silent and departed peers, deadlines.
+#include <algorithm>
 #include <cstdio>
 
 #include "exec/engine.h"
 
 namespace syncline::exec {
 namespace {
+
+constexpr Nanos kGraceOfDeparture = 100 * kMillisecond;
 
 std::string seconds(Nanos span) {
   char text[32];
@@ -20,28 +23,43 @@ void Engine::tick(Nanos now) {
   last_tick_ = now;
   for (const auto& channel : channels_) {
     channel->endpoint->progress(now);
-    if (own_pause > 0) channel->excused += own_pause;
-    watch_channel(*channel, now);
+    watch_channel(*channel, now, own_pause);
   }
   for (const auto& ticker : tickers_) ticker(now);
   if (!owed_aborts_.empty()) retry_aborts(now);
+  inquire(now);
   check_deadlines(now);
 }
 
-void Engine::watch_channel(Channel& channel, Nanos now) {
+// Ranks that all wait would never learn from data that they disagree: say what is waited for.
+void Engine::inquire(Nanos now) {
+  for (const auto& operation : operations_) {
+    if (!operation->inquiry_due(now)) continue;
+    const Group& group = operation->group();
+    for (std::size_t rank = 0; rank < group.peers.size(); ++rank) {
+      Channel* channel = group.peers[rank];
+      if (channel == nullptr || channel->lost || !operation->awaits(static_cast<int>(rank)))
+        continue;
+      channel->endpoint->try_send(operation->inquiry(), nullptr);
+    }
+  }
+}
+
+void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
   if (channel.lost) return;
   const Status status = channel.endpoint->status();
-  if (status.code() == Code::kShutdown) return check_departed(channel, status);
+  if (status.code() == Code::kShutdown) return check_departed(channel, status, now);
   if (!status.ok()) return lose_channel(channel, status);
 
   const Nanos heard = channel.endpoint->last_heard();
   if (heard != channel.heard) {
     if (channel.suspected) log(channel.peer + " is back after " + seconds(now - channel.heard));
     channel.heard = heard;
-    channel.excused = 0;
+    channel.excused = std::min(own_pause, now - heard);  // it may have been heard before the pause
     channel.suspected = false;
     return;
   }
+  channel.excused += own_pause;
   const Nanos silent = now - heard - channel.excused;
   if (silent > options_.silence) {
     lose_channel(channel,
@@ -66,19 +84,22 @@ void Engine::lose_channel(Channel& channel, const Status& why) {
 }
 
 // A peer that left in order only matters to operations that cannot go on without it. What it sent
-// before may still wait in the channel or in memory.
-void Engine::check_departed(Channel& channel, const Status& why) {
+// before may still wait in the channel or in memory. It may have left because a third rank died:
+// the news of that comes by other channels and is the better cause, so it gets a moment.
+void Engine::check_departed(Channel& channel, const Status& why, Nanos now) {
   if (channel.front(++pass_) != nullptr) return;
   for (const auto& operation : operations_) {
     const int rank = group_rank_of(operation->group(), channel);
     if (rank < 0 || !operation->stuck_on(rank)) continue;
+    if (channel.missed == 0) channel.missed = now;
+    if (now - channel.missed < kGraceOfDeparture) return;
     const std::shared_ptr<Group> group = operation->group_ptr();
     const Status status = Status(Code::kPeerLost, operation->label() + " needs " + channel.peer +
                                                       ", which has left the job")
                               .with_peer(channel.world_rank)
                               .caused_by(why);
     break_group(group, status, operation->number(), group->broken.ok());
-    return check_departed(channel, why);
+    return check_departed(channel, why, now);
   }
 }
 

@@ -29,6 +29,8 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   number_ = number;
   work_ = std::move(work);
   deadline_ = deadline;
+  inquire_at_ = 0;
+  inquiries_left_ = kInquiriesMax;
   layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);

@@ -67,6 +67,11 @@ class Operation {
   OperationRequest& request() { return request_; }
   Nanos deadline() const { return deadline_; }
   wire::Operation descriptor() const;
+  const transport::Fingerprint& fingerprint() const { return header_.fingerprint; }
+  // True a few times in the life of an operation that takes long: the engine then asks the peers
+  // whether they are in the same one.
+  bool inquiry_due(Nanos now);
+  transport::FrameHeader inquiry() const;
   std::string label() const;     // "all_reduce #12 'fc1.weight'"
   std::string awaiting() const;  // "rank 1 (host b), rank 2 (host b)"
   // A lane waits for a frame of this peer.
@@ -75,6 +80,9 @@ class Operation {
   bool stuck_on(int group_rank) const;
 
  private:
+  // A peer that has not called yet may keep them all in its staging.
+  static constexpr int kInquiriesMax = 5;
+
   struct Instance {
     std::uint32_t segment = 0;
     std::uint32_t lanes_left = 0;
@@ -118,6 +126,8 @@ class Operation {
   std::uint64_t number_ = 0;
   std::shared_ptr<WorkState> work_;
   Nanos deadline_ = 0;
+  Nanos inquire_at_ = 0;  // 0: not yet known
+  int inquiries_left_ = kInquiriesMax;
   Status status_;
   Layout layout_;
   std::uint64_t pass_ = 0;

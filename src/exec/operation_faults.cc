@@ -4,6 +4,12 @@
 #include "exec/operation.h"
 
 namespace syncline::exec {
+namespace {
+
+constexpr Nanos kInquiryDelay = 250 * kMillisecond;
+constexpr Nanos kInquiryInterval = kSecond;
+
+}  // namespace
 
 void Operation::fail(const Status& status) {
   if (status_.ok()) status_ = status.with_operation(label());
@@ -49,6 +55,24 @@ void Operation::adopt(int group_rank, const transport::FrameHeader& header,
                       std::vector<std::byte> payload) {
   if (!check_fingerprint(group_rank, header)) return;
   spilled_.push_back({group_rank, header.step, header.segment, std::move(payload)});
+}
+
+bool Operation::inquiry_due(Nanos now) {
+  if (inquire_at_ == 0) inquire_at_ = now + kInquiryDelay;
+  if (now < inquire_at_ || inquiries_left_ == 0) return false;
+  inquire_at_ = now + kInquiryInterval;
+  --inquiries_left_;
+  return true;
+}
+
+transport::FrameHeader Operation::inquiry() const {
+  transport::FrameHeader header = header_;
+  header.type = transport::FrameType::kNotify;
+  header.step = 0;
+  header.segment = 0;
+  header.length = 0;
+  header.has_fingerprint = true;
+  return header;
 }
 
 std::string Operation::label() const {
