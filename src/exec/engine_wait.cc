@@ -9,7 +9,7 @@
 namespace syncline::exec {
 namespace {
 
-constexpr int kSpinPasses = 4000;               // not when crowded
+constexpr int kSpinPasses = 256;                // a few microseconds; not when crowded
 constexpr Nanos kYieldSpan = 2 * kMillisecond;  // then sleep
 constexpr Nanos kTickInterval = kMillisecond;
 constexpr Nanos kNapShort = kMillisecond;       // while operations come and go
