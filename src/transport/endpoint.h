@@ -1,14 +1,17 @@
-// Endpoint: bytes to one peer. The contract that every transport keeps (transport/endpoint_contract_test).
+// Endpoint: bytes to one peer. The contract that every transport keeps
+// (transport/endpoint_contract_test).
 //
-// Ordered, reliable, message-framed, asynchronous. Confined: every call is made by the holder of the
-// engine's baton (exec/engine.h) and never blocks.
+// Ordered, reliable, message-framed, asynchronous. Confined: every call is made by the holder of
+// the engine's baton (exec/engine.h) and never blocks.
 //
-// A frame is at most kFrameBytesMax long. Frames arrive whole, verified, exactly once and in the order
-// in which they were sent. The receiver reads the payload where the transport staged it and then pops.
+// A frame is at most kFrameBytesMax long. Frames arrive whole, verified, exactly once and in the
+// order in which they were sent. The receiver reads the payload where the transport staged it and
+// then pops.
 //
-// States: open -> closed. An endpoint closes once, with a reason: the peer's goodbye (Code::kShutdown),
-// its death (kPeerLost), or silence past the limit. Frames that arrived before stay readable; sends
-// answer kClosed. close() is idempotent, and destroying an open endpoint says goodbye first.
+// States: open -> closed. An endpoint closes once, with a reason: the peer's goodbye
+// (Code::kShutdown), its death (kPeerLost), or silence past the limit. Frames that arrived before
+// stay readable; sends answer kClosed. close() is idempotent, and destroying an open endpoint says
+// goodbye first.
 #pragma once
 
 #include <array>
@@ -23,14 +26,14 @@ namespace syncline::transport {
 inline constexpr std::size_t kFrameBytesMax = 256 * 1024;
 
 enum class FrameType : std::uint8_t {
-  kData = 1,   // payload of an operation
-  kAbort = 2,  // an operation failed at the sender: payload is a wire::AbortMessage
+  kData = 1,    // payload of an operation
+  kAbort = 2,   // an operation failed at the sender: payload is a wire::AbortMessage
   kNotify = 3,  // other messages between engines (see wire/messages.h); rare
 };
 
-// What an operation is, in 16 bytes: kind u8, dtype u8, reduce op u8, schedule hash u8, root u16, name
-// hash u16, count u64 (little-endian). Rides with every frame inside a host, with the first frame of an
-// operation to each peer across hosts.
+// What an operation is, in 16 bytes: kind u8, dtype u8, reduce op u8, schedule hash u8, root u16,
+// name hash u16, count u64 (little-endian). Rides with every frame inside a host, with the first
+// frame of an operation to each peer across hosts.
 using Fingerprint = std::array<std::byte, 16>;
 
 // Fields of the wire header that the layers above a transport use (wire/header.h).
@@ -69,12 +72,12 @@ class Endpoint {
   // Drops front() and frees its staging.
   virtual void pop() = 0;
 
-  // Moves bytes that wait in either direction, fires due timers (acks, heartbeats, resends). Called at
-  // every progress pass and at least every 100 ms. Cheap when there is nothing to do.
+  // Moves bytes that wait in either direction, fires due timers (acks, heartbeats, resends). Called
+  // at every progress pass and at least every 100 ms. Cheap when there is nothing to do.
   virtual void progress(Nanos now) = 0;
 
-  // Asks for a wake-up of the engine's poller when a frame arrives or room for a blocked send appears.
-  // False: something is there already, do not sleep. disarm() after waking.
+  // Asks for a wake-up of the engine's poller when a frame arrives or room for a blocked send
+  // appears. False: something is there already, do not sleep. disarm() after waking.
   virtual bool arm() = 0;
   virtual void disarm() = 0;
 
