@@ -1,7 +1,8 @@
 // ThreadReplicas: the threads behind DataParallel, one rank and one replica each.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+// First of LibTorch: clang in C++20 mode needs IValue complete before its list type.
+#include <ATen/core/ivalue.h>
 
 #include <condition_variable>
 #include <exception>
