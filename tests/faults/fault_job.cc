@@ -25,6 +25,9 @@ void reduce_for_ever(Session& session, std::size_t count, Board& board) {
     ++report.rounds;
   }
   report.at = now_ns();
+  // A loss that is seen between two calls is the cause of the next call's refusal.
+  const bool between = status.code() == Code::kFailedPrecondition && status.cause() != nullptr;
+  if (between) status = Status(*status.cause());
   report.code = static_cast<int>(status.code());
   report.peer = status.peer();
   std::snprintf(report.text, sizeof report.text, "%s", status.to_string().c_str());
