@@ -11,6 +11,9 @@ namespace {
 
 // Everything up to this size is one class: its plan is the same.
 constexpr std::size_t kSmallestClassBytes = 256;
+// Bytes that one rank keeps in flight to one peer: staging that stays in the second-level cache.
+constexpr std::size_t kInFlightBytes = 1 << 20;
+constexpr std::size_t kWindowMax = 16;
 
 int size_class(std::size_t bytes) {
   return std::bit_width(std::max(bytes, kSmallestClassBytes) - 1);
@@ -82,6 +85,8 @@ Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query,
   planned->program =
       exec::compile(plan::find_generator(choice->name)->make(query.kind, size_, query.root), rank_);
   planned->segment_bytes = std::min(segment_bytes_max_, choice->segment_bytes);
+  planned->window = static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(kInFlightBytes / planned->segment_bytes, 2, kWindowMax));
   planned->predicted_s = choice->predicted_s;
   planned->reason = choice->reason;
   return std::shared_ptr<const Planned>(std::move(planned));

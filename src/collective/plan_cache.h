@@ -29,7 +29,8 @@ struct Query {
 struct Planned {
   std::shared_ptr<const exec::Program> program;
   std::size_t segment_bytes = 0;
-  double predicted_s = 0;  // for the upper end of the size class
+  std::uint32_t window = 1;  // segment instances in flight
+  double predicted_s = 0;    // for the upper end of the size class
   std::string reason;
 };
 

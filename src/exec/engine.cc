@@ -78,7 +78,7 @@ void Engine::give() {
   }
 }
 
-std::shared_ptr<WorkState> Engine::submit(OperationRequest request) {
+std::shared_ptr<WorkState> Engine::submit(OperationRequest&& request) {
   auto work = std::make_shared<WorkState>(shared_from_this());
   const bool background = request.background;
   const bool driving = try_take();

@@ -55,7 +55,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status group_status(const Group& group);
 
   // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
-  std::shared_ptr<WorkState> submit(OperationRequest request);
+  std::shared_ptr<WorkState> submit(OperationRequest&& request);
   // Drives or sleeps until `work` is done; its status.
   Status wait(WorkState& work);
   // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".

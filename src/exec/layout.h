@@ -21,11 +21,14 @@ class Layout {
   // blocks).
   Layout(std::size_t block_count, std::uint32_t blocks, std::uint32_t chunks,
          std::uint32_t segments)
-      : block_count_(block_count), per_block_(chunks / blocks), segments_(segments) {
-    base_ = block_count / per_block_;
-    rest_ = block_count % per_block_;
-    short_ = {base_ / segments, base_ % segments};
-    long_ = {(base_ + 1) / segments, (base_ + 1) % segments};
+      : block_count_(block_count),
+        per_block_(blocks == chunks ? 1 : chunks / blocks),
+        segments_(segments) {
+    // Small messages have one chunk and one segment: no division for them.
+    base_ = per_block_ == 1 ? block_count : block_count / per_block_;
+    rest_ = per_block_ == 1 ? 0 : block_count % per_block_;
+    short_ = split(base_, segments);
+    long_ = split(base_ + 1, segments);
   }
 
   Extent extent(std::uint32_t chunk, std::uint32_t segment) const {
@@ -56,6 +59,10 @@ class Layout {
     std::size_t each = 0;
     std::size_t rest = 0;
   };
+  static Split split(std::size_t count, std::uint32_t segments) {
+    return segments == 1 ? Split{count, 0} : Split{count / segments, count % segments};
+  }
+
   std::size_t block_count_ = 0;
   std::size_t per_block_ = 1;
   std::size_t base_ = 0;

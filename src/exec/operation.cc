@@ -71,7 +71,10 @@ void Operation::prepare_instances() {
 }
 
 void Operation::clear() {
-  request_ = {};
+  request_.group = nullptr;
+  request_.program = nullptr;
+  request_.name.clear();
+  if (request_.finisher) request_.finisher = nullptr;
   program_ = nullptr;
   work_ = nullptr;
   status_ = {};

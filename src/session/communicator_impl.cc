@@ -20,16 +20,20 @@ std::string counts(std::size_t in, std::size_t out) {
   return std::to_string(in) + " in, " + std::to_string(out) + " out";
 }
 
+void check_view(const ConstTensorView& view, const Communicator::Impl::Call& call,
+                const CallOptions& options) {
+  if (view.device().kind != DeviceKind::kCpu) {
+    refuse(call, options, "CUDA tensors are not supported yet; move the tensor to the CPU",
+           Code::kUnsupported);
+  }
+  if (view.data() == nullptr && view.count() != 0) refuse(call, options, "null data pointer");
+}
+
 void check_views(const Communicator::Impl::Call& call, const CallOptions& options, int size) {
   const ConstTensorView& in = call.in;
   const TensorView& out = call.out;
-  for (const auto& view : {in, static_cast<const ConstTensorView&>(out)}) {
-    if (view.device().kind != DeviceKind::kCpu) {
-      refuse(call, options, "CUDA tensors are not supported yet; move the tensor to the CPU",
-             Code::kUnsupported);
-    }
-    if (view.data() == nullptr && view.count() != 0) refuse(call, options, "null data pointer");
-  }
+  check_view(in, call, options);
+  check_view(out, call, options);
   if (in.type() != out.type()) refuse(call, options, "input and output differ in type");
   const auto n = static_cast<std::size_t>(size);
   switch (call.kind) {
