@@ -2,6 +2,8 @@
 #ifndef SYNCLINE_TORCH_DISTRIBUTED_SAMPLER_H_
 #define SYNCLINE_TORCH_DISTRIBUTED_SAMPLER_H_
 
+// First: clang in C++20 mode needs IValue complete before its list type.
+#include <ATen/core/ivalue.h>
 #include <torch/data/samplers/base.h>
 
 #include <cstddef>
