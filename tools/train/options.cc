@@ -102,6 +102,7 @@ void add_environment(CLI::App& app) {
 int parse_train_options(const std::vector<std::string>& words, TrainOptions& options) {
   CLI::App app("Train an image classifier, alone or as one of several workers.", "syncline train");
   app.footer(kFooter);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_running(app, options);
   add_training(app, options);
   add_exchange(app, options);

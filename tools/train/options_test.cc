@@ -31,6 +31,13 @@ TEST(TrainOptions, TakesDashesAndUnderscores) {
   EXPECT_TRUE(p.options.quiet);
 }
 
+TEST(TrainOptions, TheLastOfTwoCounts) {
+  const Parsed p = parse({"--epochs", "3", "--epochs", "1", "--eval", "epoch", "--eval", "end"});
+  EXPECT_EQ(p.code, -1) << p.said;
+  EXPECT_EQ(p.options.epochs, 1);
+  EXPECT_EQ(p.options.evaluate, "end");
+}
+
 TEST(TrainOptions, BadInputIsOneLineAndExitCodeTwo) {
   const std::vector<std::vector<std::string>> bad = {
       {"--model", "alexnet"}, {"--batch", "0"},         {"--batch", "many"},  {"--epochs", "-1"},
