@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares all_reduce with Open MPI and Gloo side by side in one run, alternating size by size.
 
-usage: compare.py --bin DIR [-np 2] [--rounds 5] [--sizes 1K,64K,512K,4M,32M] [--transport shm]
+usage: compare.py --build DIR [-np 2] [--rounds 5] [--sizes 1K,64K,512K,4M,32M] [--transport shm]
                   [--peers mpi,gloo] [--json FILE]
 
-DIR holds `syncline`, `bench_all_reduce_syncline` and `bench_all_reduce_mpi` (./dev bench builds
-them). Prints medians over the rounds, spreads and ratios; exits 1 when a result was wrong.
+DIR is a build folder with the targets syncline, bench_all_reduce_syncline and bench_peers_mpi
+(`./dev bench peers` builds them and passes further arguments on). Prints medians over the rounds, spreads and ratios; exits 1 when a result was wrong.
 """
 import argparse
 import json
@@ -41,17 +41,17 @@ def read_row(command, environment=None):
 
 
 def run_syncline(options, size):
-    command = [options.bin / "syncline", "run", "-np", str(options.np)]
+    command = [options.build / "tools/syncline", "run", "-np", str(options.np)]
     if options.transport:
         command += ["--transport", options.transport]
-    return read_row(command + [options.bin / "bench_all_reduce_syncline", str(size)])
+    return read_row(command + [options.build / "bench/peers/bench_all_reduce_syncline", str(size)])
 
 
 def run_mpi(options, size):
     command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(options.np)]
     if options.transport == "tcp":
         command += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-    return read_row(command + [options.bin / "bench_all_reduce_mpi", str(size)])
+    return read_row(command + [options.build / "bench/peers/bench_all_reduce_mpi", str(size)])
 
 
 def run_gloo(options, size):
@@ -72,7 +72,7 @@ RUNNERS = {"syncline": run_syncline, "mpi": run_mpi, "gloo": run_gloo}
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("-np", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", default="1K,64K,512K,4M,32M")
