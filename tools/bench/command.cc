@@ -16,13 +16,14 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   syncline bench all_reduce -np 2
-  syncline bench all_reduce -np 4 --transport tcp --minbytes 1K --maxbytes 32M --stepfactor 8 --json out.json
+  syncline bench all_reduce -np 4 --transport tcp --minbytes 1K --maxbytes 32M --json out.json
   syncline bench broadcast -np 2 -b 4K -e 4M -f 4 -n 100 -d half --format nccl-tests
   mpirun -np 2 syncline bench all_gather
 
-Operations: all_reduce, reduce_scatter, all_gather, broadcast, reduce, barrier. Without -np the benchmark joins the
-job of its environment. The short flags are those of nccl-tests. Every size is run in place and out of place where
-the operation has both, and its results are checked against exact values: wrong elements give exit code 1.)";
+Operations: all_reduce, reduce_scatter, all_gather, broadcast, reduce, barrier. Without -np the
+benchmark joins the job of its environment. The short flags are those of nccl-tests. Every size is
+run in place and out of place where the operation has both, and its results are checked against
+exact values: wrong elements give exit code 1.)";
 
 struct BenchArguments {
   std::string operation;

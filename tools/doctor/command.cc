@@ -16,8 +16,9 @@ namespace syncline::tools {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Prints a line for each thing looked at: OK, INFO, WARN (works, but read on) or FAIL (a job cannot run), with the
-command that mends it. Takes less than five seconds and needs no job. Exit code: 0, or 3 after a FAIL.)";
+    R"(Prints a line for each thing looked at: OK, INFO, WARN (works, but read on) or FAIL (a job
+cannot run), with the command that mends it. Takes less than five seconds and needs no job.
+Exit code: 0, or 3 after a FAIL.)";
 
 struct DoctorArguments {
   bool json = false;

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -78,7 +79,9 @@ void check_gpu(Findings& findings) {
   std::ifstream file("/proc/driver/nvidia/version");
   std::getline(file, module);
   const std::string toolkit_header = find_header("cuda.h");
-  const int toolkit = std::atoi(defined_in(toolkit_header, "CUDA_VERSION").c_str());
+  const std::string toolkit_text = defined_in(toolkit_header, "CUDA_VERSION");
+  int toolkit = 0;  // stays so where there is none
+  std::from_chars(toolkit_text.data(), toolkit_text.data() + toolkit_text.size(), toolkit);
   const std::string cudnn = version_of("cudnn_version.h", "CUDNN", "_PATCHLEVEL");
   const std::string nccl = version_of("nccl.h", "NCCL", "_PATCH");
   check_libtorch(findings, driver);

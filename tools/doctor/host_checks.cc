@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <fstream>
 
 #include "base/clock.h"
@@ -123,7 +124,9 @@ void check_memory(Findings& findings) {
 void check_processor(Findings& findings) {
   const int cores = usable_cores();
   const auto threads = env("OMP_NUM_THREADS");
-  if (threads.has_value() && std::atoi(threads->c_str()) > cores) {
+  int wanted = 0;
+  if (threads) std::from_chars(threads->data(), threads->data() + threads->size(), wanted);
+  if (wanted > cores) {
     findings.push_back({Level::kWarn, "cores",
                         fmt::format("{} usable, but OMP_NUM_THREADS={}", cores, *threads),
                         fmt::format("export OMP_NUM_THREADS={}", cores)});

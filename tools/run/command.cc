@@ -23,20 +23,20 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   syncline run -np 2 ./train --epochs 3              two ranks on this machine
-  syncline run -np auto python3 train.py             one rank per core; torchrun's variables are set too
+  syncline run -np auto python3 train.py             one rank per core; torchrun's variables too
   syncline run -H alpha:2,beta:2 ./train             four ranks on two hosts, started over ssh
   syncline run --hostfile hosts --log-dir logs ./train
 
-Options end at the program's name. A hostfile has one `host slots=n` (or `host:n`, or `host`) a line.
-The program must lie at the same path on every host. Ranks read /dev/null. Other hosts get the variables
-SYNCLINE_*, OMP_*, NCCL_*, LD_LIBRARY_PATH and PYTHONPATH, and those named with -x.
+Options end at the program's name. A hostfile has one `host slots=n` (or `host:n`, or `host`) a
+line. The program must lie at the same path on every host. Ranks read /dev/null. Other hosts get
+the variables SYNCLINE_*, OMP_*, NCCL_*, LD_LIBRARY_PATH and PYTHONPATH, and those named with -x.
 
-Inside mpirun or srun (mpirun -np 4 syncline run ./train) the program is started directly, and takes rank and
-size from them.
+Inside mpirun or srun (mpirun -np 4 syncline run ./train) the program is started directly, and
+takes rank and size from them.
 
 Ctrl-C asks the ranks to end (SIGTERM) and waits for --grace; a second Ctrl-C kills them.
-Exit code: that of the rank that failed first (128 + signal if killed), 0 when all ended with 0; 2 wrong usage,
-3 unfit machine, 85 asks to be started again, 124 time limit, 130 interrupted.)";
+Exit code: that of the rank that failed first (128 + signal if killed), 0 when all ended with 0;
+2 wrong usage, 3 unfit machine, 85 asks to be started again, 124 time limit, 130 interrupted.)";
 
 // The command line as given.
 struct RunArguments {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
 
@@ -45,7 +46,9 @@ int port_of(int fd) {
   getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length);
   char port[8] = "0";
   getnameinfo(address.get(), address.length, nullptr, 0, port, sizeof port, NI_NUMERICSERV);
-  return std::atoi(port);
+  int number = 0;
+  std::from_chars(port, port + std::strlen(port), number);
+  return number;
 }
 
 // A bound socket, or -1 with errno.
