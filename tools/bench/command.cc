@@ -30,7 +30,7 @@ struct BenchArguments {
   std::string ranks, host_list, hostfile, rsh;
   std::string bytes_min = "1K", bytes_max = "32M", step_bytes = "0";
   std::string type = "f32", op = "sum";
-  int check = 1;
+  std::string check = "1";  // empty: the bare flag
   BenchOptions options;
 };
 
@@ -52,7 +52,7 @@ Status fill(BenchArguments& a) {
   o.bytes_min = low.value();
   o.bytes_max = high.value();
   o.step_bytes = step.value();
-  o.check = a.check != 0;
+  o.check = a.check != "0";
   const std::string transports = o.transport == "inproc" ? "" : o.transport;
   for (const Status& status : {check_schedule(o.schedule), check_transports(transports)}) {
     if (!status.ok()) return status;
