@@ -5,6 +5,8 @@
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
+#include <mutex>
+
 #include "syncline/torch/ddp.h"
 #include "torch/test_ranks.h"
 
@@ -19,6 +21,9 @@ constexpr int kRows = 12;  // of the whole batch: divisible by 2, 3 and 4
 
 struct SmallCnnImpl : torch::nn::Module {
   SmallCnnImpl() {
+    // Ranks are threads and LibTorch's generator is one for all of them.
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
     torch::manual_seed(11);
     conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 3, 3)));
     fc = register_module("fc", torch::nn::Linear(3 * 6 * 6, 5));

@@ -45,12 +45,20 @@ bool RingProducer::Lane::has_room(std::size_t bytes) {
   return tail + need - head_seen <= capacity;
 }
 
+// Small frames overflow into the long lane.
+RingProducer::Lane* RingProducer::lane_with_room(std::size_t payload_bytes) {
+  const std::size_t bytes = record_bytes(payload_bytes);
+  if (payload_bytes <= kSmallPayloadMax && lanes_[0].has_room(bytes)) return &lanes_[0];
+  return lanes_[1].has_room(bytes) ? &lanes_[1] : nullptr;
+}
+
 bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   const std::size_t bytes = record_bytes(header.length);
-  Lane& lane = lane_for(header.length);
-  SYNCLINE_ASSERT(bytes + sizeof(RecordHeader) <= lane.capacity / 2,
+  SYNCLINE_ASSERT(bytes + sizeof(RecordHeader) <= lanes_[1].capacity / 2,
                   "frame too large for the ring");
-  if (!lane.has_room(bytes)) return false;
+  Lane* chosen = lane_with_room(header.length);
+  if (chosen == nullptr) return false;
+  Lane& lane = *chosen;
 
   std::uint64_t position = lane.tail;
   const std::size_t lap_rest = lane.capacity - (lane.tail & (lane.capacity - 1));
@@ -92,10 +100,9 @@ bool RingProducer::take_consumer_wait() {
 }
 
 bool RingProducer::arm(std::size_t payload_bytes) {
-  Lane& lane = lane_for(payload_bytes);
-  if (lane.has_room(record_bytes(payload_bytes))) return false;
+  if (lane_with_room(payload_bytes) != nullptr) return false;
   control_->producer_waits.store(1, std::memory_order_seq_cst);
-  if (!lane.has_room(record_bytes(payload_bytes))) return true;
+  if (lane_with_room(payload_bytes) == nullptr) return true;
   disarm();
   return false;
 }
