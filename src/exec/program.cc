@@ -60,7 +60,7 @@ bool sends_accumulators(const plan::Schedule& schedule) {
 class Compiler {
  public:
   Compiler(const plan::Schedule& schedule, int rank)
-      : schedule_(schedule), source_(schedule.ranks[static_cast<std::size_t>(rank)]) {
+      : source_(schedule.ranks[static_cast<std::size_t>(rank)]) {
     program_.name = schedule.name;
     program_.kind = schedule.kind;
     program_.rank = rank;
@@ -123,7 +123,6 @@ class Compiler {
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   }
 
-  const plan::Schedule& schedule_;
   const plan::RankProgram& source_;
   Program program_;
   std::map<std::uint16_t, std::uint16_t> accumulators_;

@@ -30,9 +30,9 @@ std::pair<std::unique_ptr<Endpoint>, std::unique_ptr<Endpoint>> connect(const Si
                                                                         const Side& b,
                                                                         std::size_t ring_capacity) {
   const std::size_t bytes = ring_bytes(ring_capacity);
-  const auto alignment = std::align_val_t{64};
-  std::shared_ptr<void> memory(::operator new(2 * bytes, alignment),
-                               [alignment](void* p) { ::operator delete(p, alignment); });
+  static constexpr auto kAlignment = std::align_val_t{64};
+  std::shared_ptr<void> memory(::operator new(2 * bytes, kAlignment),
+                               [](void* p) { ::operator delete(p, kAlignment); });
   auto* first = static_cast<std::byte*>(memory.get());
   auto* second = first + bytes;
   init_ring(first);
