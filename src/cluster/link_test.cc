@@ -16,7 +16,7 @@ using transport::SendResult;
 using wire::Type;
 
 constexpr Nanos kMs = kMillisecond;
-constexpr std::size_t kWindow = LinkConfig().window;
+const std::size_t kWindow = LinkConfig().window;
 
 TEST(Link, DeliversInOrderThroughAnyCuts) {
   std::mt19937_64 random(3);
