@@ -43,6 +43,7 @@ def lines_of(test, prefix):
     labels = properties.get("LABELS", [])
     if prefix:
         properties["LABELS"] = labels + [prefix.rstrip("/")]
+        properties.setdefault("COST", 100)  # instrumented programs take longest: ctest starts them first
         if isinstance(properties.get("DEPENDS"), list):
             properties["DEPENDS"] = [prefix + other for other in properties["DEPENDS"]]
     for key, value in properties.items():

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(Type::kData) == static_cast<int>(FrameType::kData
 constexpr std::size_t kWriteBytes = 512 * 1024;  // handed out at a time
 constexpr Nanos kAckDelay = kMillisecond;
 constexpr Nanos kHeartbeatInterval = 100 * kMillisecond;
-constexpr Nanos kProbeInterval = 100 * kMillisecond;
+constexpr Nanos kBrokenProbeInterval = 100 * kMillisecond;
 constexpr Nanos kStandstill = 500 * kMillisecond;  // between ticks: this process stood still
 
 // Signed difference modulo 2^32.
@@ -231,7 +231,7 @@ void Link::on_probe(ProbeResult result, Nanos now) {
                     "new ones");
   }
   if (result == ProbeResult::kAnswered) probe_answered_ = true;
-  next_probe_ = now + kProbeInterval;
+  next_probe_ = now + kBrokenProbeInterval;
 }
 
 void Link::on_evidence(const std::string& what) {
@@ -332,7 +332,7 @@ void Link::finish(const Status& status) {
 
 void Link::want_probe(Nanos now) {
   actions_.probe = has_actions_ = true;
-  next_probe_ = now + kProbeInterval;
+  next_probe_ = now + kBrokenProbeInterval;
 }
 
 void Link::log(std::string line) {

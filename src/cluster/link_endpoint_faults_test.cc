@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cluster/link_endpoint.h"
+#include "cluster/link_test_options.h"
 #include "tests/harness/endpoint_contract.h"
 #include "transport/tcp/socket.h"
 
@@ -19,18 +20,6 @@ namespace {
 
 namespace tcp = transport::tcp;
 using ::testing::HasSubstr;
-
-const MonotonicClock kClock;
-
-LinkOptions options_of(int self, int peer) {
-  LinkOptions options;
-  options.self_rank = self;
-  options.peer_rank = peer;
-  options.peer_host = "host-" + std::to_string(peer);
-  options.self_incarnation = 100 + static_cast<std::uint64_t>(self);
-  options.peer_incarnation = 100 + static_cast<std::uint64_t>(peer);
-  return options;
-}
 
 tcp::Fd listen_here() {
   return std::move(tcp::listen_on(tcp::parse_literal("127.0.0.1", 0).value())).value();

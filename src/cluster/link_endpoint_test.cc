@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "cluster/link_test_options.h"
 #include "tests/harness/endpoint_contract.h"
 #include "transport/tcp/socket.h"
 
@@ -32,19 +33,6 @@ std::pair<tcp::Fd, tcp::Fd> connected_sockets(const Listener& listener) {
   EXPECT_TRUE(server.ok() && server->has_value());
   return {std::move(client).value(), std::move(server).value().value()};
 }
-
-LinkOptions options_of(int self, int peer) {
-  LinkOptions options;
-  options.self_rank = self;
-  options.peer_rank = peer;
-  options.peer_host = "host-" + std::to_string(peer);
-  options.view = 1;
-  options.self_incarnation = 100 + static_cast<std::uint64_t>(self);
-  options.peer_incarnation = 100 + static_cast<std::uint64_t>(peer);
-  return options;
-}
-
-const MonotonicClock kClock;
 
 // `b` "listens" on an own address that closes with it.
 harness::ConnectedPair make_pair_on(const char* host) {

@@ -14,8 +14,8 @@ namespace {
 
 using transport::tcp::Address;
 
-constexpr Nanos kPollSlice = 50 * kMillisecond;
-constexpr Nanos kProbeInterval = 500 * kMillisecond;
+constexpr Nanos kMeshPollSlice = 50 * kMillisecond;
+constexpr Nanos kAbsenceProbeInterval = 500 * kMillisecond;
 constexpr Nanos kAdmitLimit = 5 * kSecond;
 constexpr std::size_t kMessageBytesMax = 2048;
 
@@ -43,7 +43,7 @@ class MeshBuilder {
       if (const Status status = probe_awaited(now); !status.ok()) return status;
       if (complete()) break;
       if (now >= deadline_) return timed_out();
-      poller_.poll(kPollSlice);
+      poller_.poll(kMeshPollSlice);
     }
     mesh_.acceptor->set_on_accept(
         [acceptor = mesh_.acceptor.get()](const AuthenticatedSocket& socket) {
@@ -133,9 +133,9 @@ class MeshBuilder {
     return {};
   }
 
-  // A peer that should dial this rank may be dead: every kProbeInterval one of them is looked
-  // after, in turn. Only a refused connection or another process at its address counts; silence
-  // does not.
+  // A peer that should dial this rank may be dead: every kAbsenceProbeInterval one of them is
+  // looked after, in turn. Only a refused connection or another process at its address counts;
+  // silence does not.
   Status probe_awaited(Nanos now) {
     if (!probe_) {
       if (awaited_.empty() || now < probe_at_) return {};
@@ -145,13 +145,13 @@ class MeshBuilder {
       auto options = dial_options(probed_);
       if (!options.ok()) return options.status();
       options.value().handshake.role = wire::ConnectionRole::kProbe;
-      options.value().deadline = std::min(deadline_, now + kProbeInterval);
+      options.value().deadline = std::min(deadline_, now + kAbsenceProbeInterval);
       probe_ = std::make_unique<Dialer>(poller_, clock_, std::move(options).value());
     }
     probe_->progress(now);
     if (!probe_->ended()) return {};
     const auto probe = std::move(probe_);
-    probe_at_ = now + kProbeInterval;
+    probe_at_ = now + kAbsenceProbeInterval;
     const auto outcome = probe->take();
     const bool gone =
         !outcome.ok() && (outcome.status().code() == Code::kPeerLost || somebody_else(*probe));
@@ -252,7 +252,7 @@ class MeshBuilder {
   std::list<Outgoing> outgoing_;
   std::unique_ptr<Dialer> probe_;
   int probed_ = -1;
-  Nanos probe_at_ = clock_.now() + kProbeInterval;
+  Nanos probe_at_ = clock_.now() + kAbsenceProbeInterval;
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ Result<std::uint64_t> announced_bytes(const ByteSource& source, const IdxArray& 
   return bytes;
 }
 
-Result<IdxArray> load(const std::string& path, std::uint64_t bytes_max) {
+Result<IdxArray> load_array(const std::string& path, std::uint64_t bytes_max) {
   Result<std::unique_ptr<ByteSource>> opened = ByteSource::open(path, bytes_max);
   if (!opened.ok()) return opened.status();
   ByteSource& source = *opened.value();
@@ -113,7 +113,7 @@ std::size_t size_of(IdxType type) {
 }
 
 IdxArray read_idx(const std::string& path, std::uint64_t bytes_max) {
-  Result<IdxArray> result = load(path, bytes_max);
+  Result<IdxArray> result = load_array(path, bytes_max);
   if (!result.ok()) {
     throw Error(Status(result.status().code(), "idx: " + result.status().message()));
   }

@@ -9,17 +9,12 @@
 #include "syncline/torch/ddp.h"
 #include "torch/bucket_plan.h"
 #include "torch/test_ranks.h"
+#include "torch/test_tensors.h"
 
 namespace syncline::torch_detail {
 namespace {
 
 using at::Tensor;
-
-Tensor parameter(std::vector<std::int64_t> shape, double value) {
-  return torch::full(shape, value).requires_grad_(true);
-}
-
-float value(const Tensor& t) { return t.item<float>(); }
 
 Status failure_of(const std::function<void()>& call) {
   try {

@@ -6,20 +6,15 @@
 #include <torch/optim/sgd.h>
 
 #include "torch/test_ranks.h"
+#include "torch/test_tensors.h"
 
 namespace syncline::torch_detail {
 namespace {
 
 using at::Tensor;
 
-Tensor parameter(std::vector<std::int64_t> shape, double value, at::ScalarType type = at::kFloat) {
-  return torch::full(shape, value, torch::TensorOptions().dtype(type)).requires_grad_(true);
-}
-
 // A loss whose gradient for `p` is `g` in every element.
 Tensor loss_with_gradient(const Tensor& p, double g) { return (p * g).sum(); }
-
-float value(const Tensor& t) { return t.item<float>(); }
 
 Tensor pass(DistributedDataParallel<void>& ddp, const Tensor& p, double g) {
   return ddp.pass([&] { return loss_with_gradient(p, g); });

@@ -13,7 +13,7 @@
 namespace syncline::wire {
 namespace {
 
-using Bytes = std::array<std::byte, kHeaderBytes>;
+using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 using ::testing::HasSubstr;
 
 constexpr Expectation kExpected{0x1122334455667788, 0x99aabbccddeeff00};
@@ -35,27 +35,27 @@ Header sample() {
   return header;
 }
 
-Bytes encoded(const Header& header) {
-  Bytes bytes;
+HeaderBytes encoded(const Header& header) {
+  HeaderBytes bytes;
   encode(header, bytes.data());
   return bytes;
 }
 
 // Overwrites bytes and makes header_crc fit again, so that the check behind it is reached.
-Bytes forged(Bytes bytes, std::size_t at, std::initializer_list<int> values) {
+HeaderBytes forged(HeaderBytes bytes, std::size_t at, std::initializer_list<int> values) {
   for (const int value : values) bytes[at++] = static_cast<std::byte>(value);
   const std::uint32_t crc = kernels::crc32c(bytes.data(), 60);
   std::memcpy(bytes.data() + 60, &crc, 4);
   return bytes;
 }
 
-Verdict verdict_of(const Bytes& bytes, const Expectation& expected = kExpected) {
+Verdict verdict_of(const HeaderBytes& bytes, const Expectation& expected = kExpected) {
   Header ignored;
   return decode(bytes.data(), expected, ignored);
 }
 
 TEST(Header, BytesAreAsDocumented) {
-  const Bytes bytes = encoded(sample());
+  const HeaderBytes bytes = encoded(sample());
   const unsigned char expected[60] = {
       0x53, 0x4c, 0x01, 0x03, 0x5a, 0x01, 0x00, 0x00, 0x04, 0x03, 0x02, 0x01, 0x45, 0x23, 0x01,
       0x00, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb,
@@ -90,7 +90,7 @@ TEST(Header, DecodesWhatItEncodes) {
 }
 
 TEST(Header, PatchedAckStaysValid) {
-  Bytes bytes = encoded(sample());
+  HeaderBytes bytes = encoded(sample());
   patch_ack(bytes.data(), 77);
   Header out;
   ASSERT_EQ(decode(bytes.data(), kExpected, out), Verdict::kOk);
@@ -100,16 +100,16 @@ TEST(Header, PatchedAckStaysValid) {
 }
 
 TEST(Header, EveryDamagedBitIsRefused) {
-  const Bytes good = encoded(sample());
+  const HeaderBytes good = encoded(sample());
   for (std::size_t bit = 0; bit < kHeaderBytes * 8; ++bit) {
-    Bytes bad = good;
+    HeaderBytes bad = good;
     bad[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     EXPECT_NE(verdict_of(bad), Verdict::kOk) << "bit " << bit;
   }
 }
 
 TEST(Header, RefusesWhatItDoesNotKnow) {
-  const Bytes good = encoded(sample());
+  const HeaderBytes good = encoded(sample());
   EXPECT_EQ(verdict_of(forged(good, 0, {'G', 'E'})), Verdict::kBadMagic);
   EXPECT_EQ(verdict_of(forged(good, 2, {9})), Verdict::kBadVersion);
   EXPECT_EQ(verdict_of(forged(good, 3, {0})), Verdict::kBadType);
@@ -141,8 +141,8 @@ TEST(Header, LengthsAreBoundedByTypeAndFlags) {
 }
 
 TEST(Header, SentencesNameBothSides) {
-  const Bytes good = encoded(sample());
-  const Bytes newer = forged(good, 2, {9});
+  const HeaderBytes good = encoded(sample());
+  const HeaderBytes newer = forged(good, 2, {9});
   const std::string version = explain(verdict_of(newer), newer.data(), kExpected);
   EXPECT_THAT(version, HasSubstr("version 9"));
   EXPECT_THAT(version, HasSubstr("version 1"));
@@ -156,7 +156,7 @@ TEST(Header, SentencesNameBothSides) {
 TEST(Header, FuzzedBytesNeverPass) {
   std::mt19937_64 random(11);
   for (int i = 0; i < 20000; ++i) {
-    Bytes bytes = encoded(sample());
+    HeaderBytes bytes = encoded(sample());
     for (int flips = 1 + static_cast<int>(random() % 8); flips > 0; --flips) {
       bytes[random() % kHeaderBytes] = static_cast<std::byte>(random());
     }

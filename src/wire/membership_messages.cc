@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "wire/malformed.h"
 
 namespace syncline::wire {
 namespace {
@@ -22,11 +23,6 @@ ByteWriter begin(MembershipType type) {
 
 bool begins(ByteReader& reader, MembershipType type) {
   return reader.get<std::uint8_t>() == static_cast<std::uint8_t>(type);
-}
-
-Status malformed(const char* what, std::size_t bytes) {
-  return Status(Code::kCorrupt, std::string("malformed ") + what + " message of " +
-                                    std::to_string(bytes) + " bytes");
 }
 
 void put_member(ByteWriter& writer, const Member& member) {

@@ -1,17 +1,13 @@
 #include "wire/messages.h"
 
 #include "base/bytes.h"
+#include "wire/malformed.h"
 
 namespace syncline::wire {
 namespace {
 
 std::string_view cut(const std::string& text) {
   return std::string_view(text).substr(0, kTextBytesMax);
-}
-
-Status malformed(const char* what, std::size_t bytes) {
-  return Status(Code::kCorrupt, std::string("malformed ") + what + " message of " +
-                                    std::to_string(bytes) + " bytes from a peer");
 }
 
 }  // namespace

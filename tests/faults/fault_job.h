@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "syncline/status.h"
 #include "tests/harness/process_job.h"
@@ -62,5 +63,11 @@ std::int64_t now_ns();
 bool await(const std::function<bool()>& condition, Millis limit);
 // Names in /dev/shm.
 std::set<std::string> shared_memory_names();
+
+// "shm_3" for tests over (transport, ranks).
+template <class ParamInfo>
+std::string transport_and_ranks(const ParamInfo& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
+}
 
 }  // namespace syncline::faults

@@ -57,14 +57,10 @@ TEST_P(Kill, EveryRankInTurn) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, int>>& info) {
-  return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
-}
-
 INSTANTIATE_TEST_SUITE_P(Over, Kill,
                          ::testing::Combine(::testing::Values("shm", "tcp"),
                                             ::testing::Values(2, 3, 4)),
-                         name_of);
+                         transport_and_ranks<::testing::TestParamInfo<Kill::ParamType>>);
 
 TEST(KillLoop, FiftyTimesInARow) {
   std::mt19937 random(50);

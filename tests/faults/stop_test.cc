@@ -89,14 +89,10 @@ TEST_P(Stop, VictimOfALongStopBlamesNobodyFirst) {
   for (int r = 0; r < ranks; ++r) EXPECT_EQ(job.report(r).code, 0) << job.report(r).text;
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, int>>& info) {
-  return std::string(std::get<0>(info.param)) + "_" + std::to_string(std::get<1>(info.param));
-}
-
 INSTANTIATE_TEST_SUITE_P(Over, Stop,
                          ::testing::Combine(::testing::Values("shm", "tcp"),
                                             ::testing::Values(2, 3)),
-                         name_of);
+                         transport_and_ranks<::testing::TestParamInfo<Stop::ParamType>>);
 
 }  // namespace
 }  // namespace syncline::faults

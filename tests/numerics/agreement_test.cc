@@ -14,8 +14,6 @@
 namespace syncline::numerics {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
-
 Bytes random_floats(DType type, std::size_t count, int rank) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) + 1);
   std::uniform_real_distribution<double> value(-2, 2);

@@ -14,6 +14,8 @@ namespace syncline::numerics {
 
 using harness::Bytes;
 
+inline constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
+
 // `input(rank)`: elements of `type`. Every result must equal `expected` bit for bit.
 inline void expect_every_reduction(int ranks, DType type, ReduceOp op,
                                    const std::function<Bytes(int rank)>& input,

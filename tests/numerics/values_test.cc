@@ -8,8 +8,6 @@
 namespace syncline::numerics {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16};
-
 template <class T>
 Bytes raw(T bits) {
   return harness::to_bytes(std::vector<T>{bits});

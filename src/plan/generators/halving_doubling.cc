@@ -11,7 +11,7 @@
 namespace syncline::plan {
 namespace {
 
-enum Phase { kUp = 0, kDown = 1 };
+enum HalvingPhase { kHalving = 0, kDoubling = 1 };
 
 // A power of two of consecutive ranks. Rank first + i holds, once the group has halved its vectors,
 // the chunks c = i modulo size. The ranks after the group are its tail: a group again, with a tail
@@ -55,13 +55,13 @@ class RankWriter {
       const int peer = group_.first + (place_ ^ distance);
       const int step = distance * 2;
       for (int chunk = 0; chunk < chunks_; chunk += step) {
-        give(chunk + (place_ ^ distance) % step, peer, kUp);
+        give(chunk + (place_ ^ distance) % step, peer, kHalving);
         take(chunk + place_ % step, peer, last);
       }
     }
     for (int c = place_; c < chunks_; c += group_.size) {
       if (tail_ != nullptr) take(c, tail_->holder(c), true);
-      if (parent_ != nullptr) give(c, parent_->holder(c), kUp);
+      if (parent_ != nullptr) give(c, parent_->holder(c), kHalving);
     }
   }
 
@@ -69,13 +69,13 @@ class RankWriter {
   void all_gather() {
     for (int c = place_; c < chunks_; c += group_.size) {
       if (parent_ != nullptr) fetch(c, parent_->holder(c));
-      if (tail_ != nullptr) give(c, tail_->holder(c), kDown);
+      if (tail_ != nullptr) give(c, tail_->holder(c), kDoubling);
     }
     for (int distance = group_.size / 2; distance > 0; distance /= 2) {
       const int peer = group_.first + (place_ ^ distance);
       const int step = distance * 2;
       for (int chunk = 0; chunk < chunks_; chunk += step) {
-        give(chunk + place_ % step, peer, kDown);
+        give(chunk + place_ % step, peer, kDoubling);
         fetch(chunk + (place_ ^ distance) % step, peer);
       }
     }
@@ -89,7 +89,7 @@ class RankWriter {
   };
   Held& held(int chunk) { return held_[static_cast<std::size_t>(chunk)]; }
 
-  void give(int chunk, int to, Phase phase) {
+  void give(int chunk, int to, HalvingPhase phase) {
     b_.send(sends_, held(chunk).slice, to, message_key(phase, chunk));
     if (held(chunk).since) b_.wait_for(sends_, *held(chunk).since);
   }
@@ -97,11 +97,11 @@ class RankWriter {
   void take(int chunk, int from, bool last) {
     const Slice dst = last && parent_ == nullptr ? out(chunk) : acc(chunk);
     held(chunk) = {
-        dst, b_.recv_reduce(receives_, dst, held(chunk).slice, from, message_key(kUp, chunk))};
+        dst, b_.recv_reduce(receives_, dst, held(chunk).slice, from, message_key(kHalving, chunk))};
   }
 
   void fetch(int chunk, int from) {
-    held(chunk) = {out(chunk), b_.recv(receives_, out(chunk), from, message_key(kDown, chunk))};
+    held(chunk) = {out(chunk), b_.recv(receives_, out(chunk), from, message_key(kDoubling, chunk))};
   }
 
   Builder& b_;

@@ -6,7 +6,7 @@
 namespace syncline::plan {
 namespace {
 
-enum Phase { kReducing = 0, kGathering = 1 };
+enum RingPhase { kReducing = 0, kGathering = 1 };
 
 // Chunk c starts at rank c + 1 and ends, finished, at its owner c. Partial sums live in one scratch
 // slot: each is sent on before the next one arrives.

@@ -9,7 +9,7 @@
 namespace syncline::plan {
 namespace {
 
-enum Phase { kUp = 0, kDown = 1 };
+enum TreePhase { kToRoot = 0, kFromRoot = 1 };
 
 struct Family {
   int parent = -1;
@@ -35,28 +35,28 @@ void add_up(Builder& b, LaneRef at, const Family& family) {
   for (const int child : family.children) {
     const bool last = child == family.children.back() && family.parent < 0;
     const Slice dst = last ? out(0) : scratch(0, 0);
-    b.recv_reduce(at, dst, sum, child, message_key(kUp, 0));
+    b.recv_reduce(at, dst, sum, child, message_key(kToRoot, 0));
     sum = dst;
   }
-  if (family.parent >= 0) b.send(at, sum, family.parent, message_key(kUp, 0));
+  if (family.parent >= 0) b.send(at, sum, family.parent, message_key(kToRoot, 0));
 }
 
 // Largest subtree first.
 void add_down(Builder& b, LaneRef at, const Family& family, Slice result) {
-  if (family.parent >= 0) b.recv(at, result, family.parent, message_key(kDown, 0));
+  if (family.parent >= 0) b.recv(at, result, family.parent, message_key(kFromRoot, 0));
   for (auto child = family.children.rbegin(); child != family.children.rend(); ++child) {
-    b.send(at, result, *child, message_key(kDown, 0));
+    b.send(at, result, *child, message_key(kFromRoot, 0));
   }
 }
 
 void add_barrier(Builder& b, LaneRef at, const Family& family) {
-  for (const int child : family.children) b.recv(at, scratch(0, 0), child, message_key(kUp, 0));
+  for (const int child : family.children) b.recv(at, scratch(0, 0), child, message_key(kToRoot, 0));
   if (family.parent >= 0) {
-    b.send(at, in(0), family.parent, message_key(kUp, 0));
-    b.recv(at, scratch(0, 0), family.parent, message_key(kDown, 0));
+    b.send(at, in(0), family.parent, message_key(kToRoot, 0));
+    b.recv(at, scratch(0, 0), family.parent, message_key(kFromRoot, 0));
   }
   for (auto child = family.children.rbegin(); child != family.children.rend(); ++child) {
-    b.send(at, in(0), *child, message_key(kDown, 0));
+    b.send(at, in(0), *child, message_key(kFromRoot, 0));
   }
 }
 

@@ -6,7 +6,7 @@
 namespace syncline::plan {
 namespace {
 
-enum Phase { kParts = 0, kResults = 1 };
+enum TwoShotPhase { kParts = 0, kResults = 1 };
 
 // Three lanes, so that none waits for another's messages: parts to their owners; the own part
 // summed and returned; the other parts' results. A result may overwrite the input of its part: that
