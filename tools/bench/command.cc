@@ -14,7 +14,7 @@
 namespace syncline::tools {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kBenchFooter = R"(Examples:
   syncline bench all_reduce -np 2
   syncline bench all_reduce -np 4 --transport tcp --minbytes 1K --maxbytes 32M --json out.json
   syncline bench broadcast -np 2 -b 4K -e 4M -f 4 -n 100 -d half --format nccl-tests
@@ -131,7 +131,7 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
   CLI::App* const command =
       app.add_subcommand("bench", "Measure a collective and check its results");
   const auto arguments = std::make_shared<BenchArguments>();
-  command->footer(kFooter);
+  command->footer(kBenchFooter);
   add_options(*command, *arguments);
   add_output_options(*command, invocation);
   command->callback([arguments, &invocation] {

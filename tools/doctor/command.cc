@@ -15,7 +15,7 @@
 namespace syncline::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDoctorFooter =
     R"(Prints a line for each thing looked at: OK, INFO, WARN (works, but read on) or FAIL (a job
 cannot run), with the command that mends it. Takes less than five seconds and needs no job.
 Exit code: 0, or 3 after a FAIL.)";
@@ -103,7 +103,7 @@ const char* to_string(Level level) {
 
 void add_doctor_command(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand("doctor", "Show what this machine offers and lacks");
-  command->footer(kFooter);
+  command->footer(kDoctorFooter);
   const auto arguments = std::make_shared<DoctorArguments>();
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--settings", arguments->settings,

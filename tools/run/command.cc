@@ -21,7 +21,7 @@
 namespace syncline::tools {
 namespace {
 
-constexpr const char* kFooter = R"(Examples:
+constexpr const char* kRunFooter = R"(Examples:
   syncline run -np 2 ./train --epochs 3              two ranks on this machine
   syncline run -np auto python3 train.py             one rank per core; torchrun's variables too
   syncline run -H alpha:2,beta:2 ./train             four ranks on two hosts, started over ssh
@@ -276,7 +276,7 @@ void add_run_command(CLI::App& app, Invocation& invocation) {
   CLI::App* const command = app.add_subcommand(
       "run", "Start a program as several ranks: syncline run [OPTIONS] PROGRAM [ARGUMENTS...]");
   const auto arguments = std::make_shared<RunArguments>();
-  command->footer(kFooter);
+  command->footer(kRunFooter);
   command->prefix_command();
   add_placement_options(*command, *arguments);
   add_job_options(*command, *arguments);
