@@ -59,8 +59,6 @@ class Rendezvous {
     if (!fd.ok()) return fd.status();
     data_listener_ = std::move(fd).value();
     self_.addresses = {transport::tcp::local_address(data_listener_.get()).to_string()};
-    log_to(config_.log, "rank " + std::to_string(self_.rank) + " on " + self_.host_name +
-                            " serves data at " + self_.addresses.front());
     return {};
   }
 

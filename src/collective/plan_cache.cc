@@ -11,8 +11,6 @@ namespace {
 
 // Everything up to this size is one class: its plan is the same.
 constexpr std::size_t kSmallestClassBytes = 256;
-// Bytes that one rank keeps in flight to one peer: staging that stays in the second-level cache.
-constexpr std::size_t kInFlightBytes = 1 << 20;
 constexpr std::size_t kWindowMax = 16;
 
 int size_class(std::size_t bytes) {
@@ -30,13 +28,8 @@ std::string known_schedules() {
 
 }  // namespace
 
-PlanCache::PlanCache(int rank, int size, plan::CostParams cost, std::string forced,
-                     std::size_t segment_bytes_max)
-    : rank_(rank),
-      size_(size),
-      cost_(cost),
-      forced_(std::move(forced)),
-      segment_bytes_max_(segment_bytes_max) {}
+PlanCache::PlanCache(int rank, int size, plan::CostParams cost, std::string forced, Staging staging)
+    : rank_(rank), size_(size), cost_(cost), forced_(std::move(forced)), staging_(staging) {}
 
 Result<const Planned*> PlanCache::find(const Query& query) {
   const int bucket = size_class(query.count * size_of(query.type));
@@ -48,7 +41,7 @@ Result<const Planned*> PlanCache::find(const Query& query) {
     const Planned* found = quick.load(std::memory_order_acquire);
     if (found != nullptr) return found;
   }
-  const Key key{query.kind, widens, bucket, query.root, query.schedule};
+  const Key key{query.kind, widens, bucket, query.root, std::string(query.schedule)};
   MutexLock lock(mutex_);
   auto found = planned_.find(key);
   if (found == planned_.end()) {
@@ -62,7 +55,7 @@ Result<const Planned*> PlanCache::find(const Query& query) {
 
 Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query,
                                                        std::size_t bytes) const {
-  const std::string& asked = query.schedule.empty() ? forced_ : query.schedule;
+  const std::string asked(query.schedule.empty() ? std::string_view(forced_) : query.schedule);
   plan::Request request{query.kind, size_, query.root, bytes, query.type};
   const std::string_view only[] = {asked};
   if (!asked.empty()) {
@@ -84,9 +77,9 @@ Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query,
   auto planned = std::make_shared<Planned>();
   planned->program =
       exec::compile(plan::find_generator(choice->name)->make(query.kind, size_, query.root), rank_);
-  planned->segment_bytes = std::min(segment_bytes_max_, choice->segment_bytes);
+  planned->segment_bytes = std::min(staging_.segment_bytes_max, choice->segment_bytes);
   planned->window = static_cast<std::uint32_t>(
-      std::clamp<std::size_t>(kInFlightBytes / planned->segment_bytes, 2, kWindowMax));
+      std::clamp<std::size_t>(staging_.in_flight_bytes / planned->segment_bytes, 2, kWindowMax));
   planned->predicted_s = choice->predicted_s;
   planned->reason = choice->reason;
   return std::shared_ptr<const Planned>(std::move(planned));

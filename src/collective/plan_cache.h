@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "base/mutex.h"
@@ -23,7 +24,13 @@ struct Query {
   DType type = DType::kF32;
   std::size_t count = 0;
   int root = 0;
-  std::string schedule;  // "" = the planner's choice
+  std::string_view schedule;  // "" = the planner's choice
+};
+
+// What the transports of the whole group can hold; the same on all ranks.
+struct Staging {
+  std::size_t segment_bytes_max = 0;
+  std::size_t in_flight_bytes = 0;  // from one rank to one peer; at least two segments are
 };
 
 struct Planned {
@@ -37,10 +44,8 @@ struct Planned {
 // Thread-safe. The choice depends only on what all ranks of the group share.
 class PlanCache {
  public:
-  // `forced`: a schedule for every collective that has it, "" = none. `segment_bytes_max`: what the
-  // transports of the whole group can stage.
-  PlanCache(int rank, int size, plan::CostParams cost, std::string forced,
-            std::size_t segment_bytes_max);
+  // `forced`: a schedule for every collective that has it, "" = none.
+  PlanCache(int rank, int size, plan::CostParams cost, std::string forced, Staging staging);
 
   // The plan lives as long as the cache. kInvalidArgument for an unknown schedule, kUnsupported
   // where it cannot run this collective.
@@ -59,7 +64,7 @@ class PlanCache {
   const int size_;
   const plan::CostParams cost_;
   const std::string forced_;
-  const std::size_t segment_bytes_max_;
+  const Staging staging_;
   // Calls without a root or a schedule of their own: found without lock or allocation. Points into
   // planned_, whose entries stay.
   using Quick =

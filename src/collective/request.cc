@@ -11,7 +11,7 @@ exec::OperationRequest make_request(const Planned& planned, Collective kind, DTy
   const std::size_t width =
       size_of(program.accumulator_on_wire ? kernels::accumulate_type(type) : type);
   exec::OperationRequest request;
-  request.program = planned.program;
+  request.program = planned.program.get();
   request.block_count = count / program.blocks;
   request.type = type;
   request.segments = count * width <= planned.segment_bytes

@@ -45,6 +45,7 @@ void Engine::add_group(std::shared_ptr<Group> group) {
 
 void Engine::remove_group(const std::shared_ptr<Group>& group) {
   while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
+  admit_pending();
   if (group->operations == 0) {
     groups_.erase(group->id);
     closed_groups_.insert(group->id);
@@ -68,7 +69,7 @@ bool Engine::try_take() {
 void Engine::give() {
   for (;;) {
     std::vector<std::function<void()>> callbacks;
-    callbacks.swap(callbacks_);
+    if (!callbacks_.empty()) callbacks.swap(callbacks_);
     running_.store(static_cast<std::uint32_t>(operations_.size()), std::memory_order_relaxed);
     baton_.store(false, std::memory_order_seq_cst);
     changed_.notify();
@@ -81,19 +82,18 @@ void Engine::give() {
 std::shared_ptr<WorkState> Engine::submit(OperationRequest&& request) {
   auto work = std::make_shared<WorkState>(shared_from_this());
   const bool background = request.background;
-  const bool driving = try_take();
-  {
+  bool driving = try_take();
+  if (driving) {
+    admit_pending();  // earlier calls of this thread may be among them
+    begin(std::move(request), work);
+  } else {
     MutexLock lock(submit_mutex_);
-    const std::uint64_t number = request.group->next_op++;
-    if (driving && pending_.empty()) {
-      begin(std::move(request), number, work);
-    } else {
-      pending_.push_back({std::move(request), number, work});
-      has_pending_.store(true, std::memory_order_seq_cst);
-    }
+    pending_.push_back({std::move(request), work});
+    has_pending_.store(true, std::memory_order_seq_cst);
   }
-  submissions_.fetch_add(1, std::memory_order_relaxed);
-  if (driving || try_take()) {
+  submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!driving) driving = try_take();
+  if (driving) {
     pass();
     give();
   }
@@ -110,13 +110,12 @@ void Engine::admit_pending() {
     has_pending_.store(false, std::memory_order_relaxed);
   }
   for (Pending& pending : admitted_) {
-    begin(std::move(pending.request), pending.number, std::move(pending.work));
+    begin(std::move(pending.request), std::move(pending.work));
   }
   admitted_.clear();
 }
 
-void Engine::begin(OperationRequest&& request, std::uint64_t number,
-                   std::shared_ptr<WorkState> work) {
+void Engine::begin(OperationRequest&& request, std::shared_ptr<WorkState> work) {
   std::unique_ptr<Operation> operation;
   if (spare_.empty()) {
     operation = std::make_unique<Operation>();
@@ -127,6 +126,7 @@ void Engine::begin(OperationRequest&& request, std::uint64_t number,
   // The newest tick is at most 100 ms old: exact enough for a deadline, and free.
   const Nanos deadline = request.timeout > 0 ? last_tick_ + request.timeout : kNever;
   Group& group = *request.group;
+  const std::uint64_t number = group.next_op++;
   operation->start(std::move(request), number, std::move(work), deadline);
   ++group.operations;
   group.admitted_op = number;
@@ -192,7 +192,7 @@ void Engine::finish(std::size_t index) {
 
 Operation* Engine::find_operation(std::uint32_t comm, std::uint64_t op) const {
   for (const auto& operation : operations_) {
-    if (operation->number() == op && operation->group_ptr()->id == comm) return operation.get();
+    if (operation->number() == op && operation->group().id == comm) return operation.get();
   }
   return nullptr;
 }

@@ -49,7 +49,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void set_crowded(bool crowded) { crowded_ = crowded; }
   void start();
 
-  // Groups must stay known to the engine from before their first submit() until remove_group().
+  // Groups must stay known to the engine from before their first submit() until remove_group(); a
+  // removed group stays alive until its operations have ended.
   void add_group(std::shared_ptr<Group> group);
   void remove_group(const std::shared_ptr<Group>& group);
   Status group_status(const Group& group);
@@ -71,7 +72,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   struct Pending {
     OperationRequest request;
-    std::uint64_t number = 0;
     std::shared_ptr<WorkState> work;
   };
   struct EarlyFrame {
@@ -94,11 +94,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // With the baton:
   bool pass();
   void admit_pending();
-  void begin(OperationRequest&& request, std::uint64_t number, std::shared_ptr<WorkState> work);
+  void begin(OperationRequest&& request, std::shared_ptr<WorkState> work);
   void finish(std::size_t index);
   void fail_operation(Operation& operation);
-  void break_group(const std::shared_ptr<Group>& group, const Status& why, std::uint64_t op,
-                   bool tell);
+  void break_group(Group& group, const Status& why, std::uint64_t op, bool tell);
   void send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, const Status& why);
   void retry_aborts(Nanos now);
   bool look_at_fronts();
@@ -106,7 +105,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool place_data_frame(Channel& channel, const transport::Frame& frame);
   void answer(const Channel& channel, const transport::FrameHeader& inquiry);
   void inquire(Nanos now);
-  void break_by_disagreement(const std::shared_ptr<Group>& group, const Channel& channel,
+  void break_by_disagreement(Group& group, const Channel& channel,
                              const transport::FrameHeader& header);
   // An operation that waits for a frame of this peer; nullptr if none.
   Operation* find_waiting(const Channel& channel) const;
@@ -137,7 +136,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> napping_long_{false};
   std::atomic<int> callers_asleep_{0};
-  std::atomic<std::uint64_t> submissions_{0};
+  std::atomic<std::uint64_t> submissions_{0};  // changes with every call; not exact
   std::atomic<std::uint64_t> spilled_frames_{0};
   std::atomic<std::uint32_t> running_{0};  // operations behind the baton
 

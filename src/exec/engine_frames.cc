@@ -42,8 +42,7 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
     const Status why = Status(message->code, message->text).with_peer(message->peer);
     const auto group = groups_.find(comm);
     if (group != groups_.end()) {
-      const std::shared_ptr<Group> keep = group->second;
-      break_group(keep, why, op, false);
+      break_group(*group->second, why, op, false);
     } else if (closed_groups_.count(comm) == 0 && early_aborts_.size() < kEarlyAbortsMax) {
       early_aborts_.emplace(comm, std::make_pair(why, op));  // this rank is still splitting
     }
@@ -61,11 +60,11 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
 void Engine::answer(const Channel& channel, const transport::FrameHeader& inquiry) {
   const auto found = groups_.find(inquiry.comm);
   if (found == groups_.end() || !found->second->broken.ok()) return;
-  const std::shared_ptr<Group> group = found->second;
-  const bool called = inquiry.op <= group->admitted_op;
-  const bool remembered = inquiry.op + group->called.size() > group->admitted_op;
+  Group& group = *found->second;
+  const bool called = inquiry.op <= group.admitted_op;
+  const bool remembered = inquiry.op + group.called.size() > group.admitted_op;
   if (!called || !remembered) return;
-  if (group->called[inquiry.op % group->called.size()] != inquiry.fingerprint) {
+  if (group.called[inquiry.op % group.called.size()] != inquiry.fingerprint) {
     break_by_disagreement(group, channel, inquiry);
   }
 }
@@ -91,9 +90,8 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
     // It ended here without this frame, so the sender meant another one: as when two ranks both
     // take themselves for the root of a broadcast.
     const transport::FrameHeader leftover = header;
-    const std::shared_ptr<Group> keep = group->second;
     channel.pop();
-    break_by_disagreement(keep, channel, leftover);
+    break_by_disagreement(*group->second, channel, leftover);
     return true;
   }
   // Not called here yet. It may stay where it is unless it blocks somebody.
@@ -107,12 +105,12 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
   return true;
 }
 
-void Engine::break_by_disagreement(const std::shared_ptr<Group>& group, const Channel& channel,
+void Engine::break_by_disagreement(Group& group, const Channel& channel,
                                    const transport::FrameHeader& header) {
   std::string text = "ranks disagree on operation #" + std::to_string(header.op) + ": ";
-  if (header.has_fingerprint && header.op + group->called.size() > group->admitted_op) {
-    const int ours = group->world_ranks[static_cast<std::size_t>(group->rank)];
-    const auto& called = group->called[header.op % group->called.size()];
+  if (header.has_fingerprint && header.op + group.called.size() > group.admitted_op) {
+    const int ours = group.world_ranks[static_cast<std::size_t>(group.rank)];
+    const auto& called = group.called[header.op % group.called.size()];
     text += wire::describe_mismatch(ours, wire::unpack(called), channel.world_rank,
                                     wire::unpack(header.fingerprint));
   } else {
@@ -120,8 +118,8 @@ void Engine::break_by_disagreement(const std::shared_ptr<Group>& group, const Ch
   }
   text += "; make all ranks call the same collectives in the same order";
   const Status why = Status(Code::kMismatch, std::move(text)).with_peer(channel.world_rank);
-  const bool between_calls = group->operations == 0;  // then the next call learns it
-  break_group(group, why, group->admitted_op + (between_calls ? 1 : 0), true);
+  const bool between_calls = group.operations == 0;  // then the next call learns it
+  break_group(group, why, group.admitted_op + (between_calls ? 1 : 0), true);
 }
 
 Operation* Engine::find_waiting(const Channel& channel) const {
@@ -133,31 +131,29 @@ Operation* Engine::find_waiting(const Channel& channel) const {
 }
 
 void Engine::fail_operation(Operation& operation) {
-  const std::shared_ptr<Group> group = operation.group_ptr();
   const Status why = operation.status();  // the operation is recycled before peers are told
-  break_group(group, why, operation.number(), group->broken.ok());
+  break_group(operation.group(), why, operation.number(), operation.group().broken.ok());
 }
 
 // Ends every operation of the group; the operation at fault keeps its own status.
-void Engine::break_group(const std::shared_ptr<Group>& group, const Status& why, std::uint64_t op,
-                         bool tell) {
-  if (group->broken.ok()) {
-    group->broken = why;
-    group->broken_op = op;
+void Engine::break_group(Group& group, const Status& why, std::uint64_t op, bool tell) {
+  if (group.broken.ok()) {
+    group.broken = why;
+    group.broken_op = op;
   }
   for (const auto& operation : operations_) {
-    if (operation->group_ptr() == group) operation->fail(why);
+    if (&operation->group() == &group) operation->fail(why);
   }
   for (std::size_t i = 0; i < operations_.size();) {
-    if (operations_[i]->group_ptr() == group) {
+    if (&operations_[i]->group() == &group) {
       finish(i);
     } else {
       ++i;
     }
   }
   if (!tell) return;
-  for (Channel* channel : group->peers) {
-    if (channel != nullptr) send_abort(*channel, group->id, op, why);
+  for (Channel* channel : group.peers) {
+    if (channel != nullptr) send_abort(*channel, group.id, op, why);
   }
 }
 

@@ -79,7 +79,7 @@ void Engine::lose_channel(Channel& channel, const Status& why) {
   channel.endpoint->close();
   const auto groups = groups_;  // break_group may not change the map, callbacks run later
   for (const auto& [id, group] : groups) {
-    if (group_rank_of(*group, channel) >= 0) break_group(group, why, 0, group->broken.ok());
+    if (group_rank_of(*group, channel) >= 0) break_group(*group, why, 0, group->broken.ok());
   }
 }
 
@@ -93,12 +93,12 @@ void Engine::check_departed(Channel& channel, const Status& why, Nanos now) {
     if (rank < 0 || !operation->stuck_on(rank)) continue;
     if (channel.missed == 0) channel.missed = now;
     if (now - channel.missed < kGraceOfDeparture) return;
-    const std::shared_ptr<Group> group = operation->group_ptr();
+    Group& group = operation->group();
     const Status status = Status(Code::kPeerLost, operation->label() + " needs " + channel.peer +
                                                       ", which has left the job")
                               .with_peer(channel.world_rank)
                               .caused_by(why);
-    break_group(group, status, operation->number(), group->broken.ok());
+    break_group(group, status, operation->number(), group.broken.ok());
     return check_departed(channel, why, now);
   }
 }

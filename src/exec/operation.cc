@@ -25,7 +25,7 @@ std::size_t round_up(std::size_t bytes) {
 void Operation::start(OperationRequest&& request, std::uint64_t number,
                       std::shared_ptr<WorkState> work, Nanos deadline) {
   request_ = std::move(request);
-  program_ = request_.program.get();
+  program_ = request_.program;
   number_ = number;
   work_ = std::move(work);
   deadline_ = deadline;

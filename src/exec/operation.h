@@ -20,8 +20,8 @@
 namespace syncline::exec {
 
 struct OperationRequest {
-  std::shared_ptr<Group> group;
-  std::shared_ptr<const Program> program;
+  Group* group = nullptr;            // stays while the engine knows it
+  const Program* program = nullptr;  // owned by the group
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t block_count = 0;  // elements of one block (of the whole vector when blocks == 1)
@@ -62,7 +62,6 @@ class Operation {
 
   std::uint64_t number() const { return number_; }
   Group& group() { return *request_.group; }
-  const std::shared_ptr<Group>& group_ptr() const { return request_.group; }
   const std::shared_ptr<WorkState>& work() const { return work_; }
   OperationRequest& request() { return request_; }
   Nanos deadline() const { return deadline_; }

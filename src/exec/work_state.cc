@@ -11,22 +11,25 @@ namespace syncline {
 void WorkState::on_complete(Callback fn) {
   {
     MutexLock lock(mutex_);
-    if (!done()) {
-      callbacks_.push_back(std::move(fn));
-      return;
-    }
+    const bool first = callbacks_.empty();
+    callbacks_.push_back(std::move(fn));
+    // With a callback before this one, complete() has yet to come or is about to take the lock.
+    State running = State::kRunning;
+    if (!first || state_.compare_exchange_strong(running, State::kWatched)) return;
+    fn = std::move(callbacks_.back());
+    callbacks_.pop_back();
   }
   fn(status_);
 }
 
 void WorkState::complete(Status status, std::vector<std::function<void()>>& callbacks) {
-  MutexLock lock(mutex_);
   status_ = std::move(status);
+  if (state_.exchange(State::kDone, std::memory_order_acq_rel) != State::kWatched) return;
+  MutexLock lock(mutex_);
   for (Callback& fn : callbacks_) {
     callbacks.push_back([fn = std::move(fn), outcome = status_] { fn(outcome); });
   }
   callbacks_.clear();
-  done_.store(true, std::memory_order_release);
 }
 
 void Work::wait() {

@@ -16,14 +16,15 @@ namespace exec {
 class Engine;
 }
 
-// Thread-safe. running -> done, once.
+// Thread-safe. running -> done or running -> watched -> done, once; watched: there are callbacks,
+// so that a completion that nobody listens to takes no lock.
 class WorkState {
  public:
   using Callback = std::function<void(const Status&)>;
 
   explicit WorkState(std::shared_ptr<exec::Engine> engine) : engine_(std::move(engine)) {}
 
-  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool done() const { return state_.load(std::memory_order_acquire) == State::kDone; }
   Status status() const { return done() ? status_ : Status(); }
   // Runs `fn` now if done, else at completion.
   void on_complete(Callback fn) SYNCLINE_EXCLUDES(mutex_);
@@ -35,8 +36,10 @@ class WorkState {
   exec::Engine& engine() const { return *engine_; }
 
  private:
-  std::atomic<bool> done_{false};
-  Status status_;  // written before done_
+  enum class State : std::uint8_t { kRunning, kWatched, kDone };
+
+  std::atomic<State> state_{State::kRunning};
+  Status status_;  // written before kDone
   Mutex mutex_;
   std::vector<Callback> callbacks_ SYNCLINE_GUARDED_BY(mutex_);
   std::shared_ptr<exec::Engine> engine_;  // whom a waiting caller drives

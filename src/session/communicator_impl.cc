@@ -79,8 +79,10 @@ Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
                          std::shared_ptr<exec::Group> group)
     : context_(std::move(context)),
       group_(std::move(group)),
-      plans_(group_->rank, static_cast<int>(group_->world_ranks.size()), context_->cost,
-             context_->forced_schedule, context_->segment_bytes_max) {
+      plans_(std::make_shared<collective::PlanCache>(
+          group_->rank, static_cast<int>(group_->world_ranks.size()), context_->cost,
+          context_->forced_schedule, context_->staging)) {
+  group_->plans = plans_;
   context_->engine->add_group(group_);
 }
 
@@ -89,11 +91,11 @@ Communicator::Impl::~Impl() { context_->engine->remove_group(group_); }
 std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
                                                       const CallOptions& options) {
   const int root = call.root < 0 ? 0 : call.root;
-  auto planned = plans_.find({call.kind, call.in.type(), call.count, root, options.schedule});
+  auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule});
   if (!planned.ok()) refuse(call, options, planned.status().message(), planned.status().code());
   exec::OperationRequest request =
       collective::make_request(*planned.value(), call.kind, call.in.type(), call.count);
-  request.group = group_;
+  request.group = group_.get();
   request.in = call.in.data();
   request.out = call.out.data();
   request.op = call.op;

@@ -17,7 +17,7 @@ struct SessionContext {
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   plan::CostParams cost;
   std::string forced_schedule;
-  std::size_t segment_bytes_max = 0;
+  collective::Staging staging;
   std::string transport;  // "shm", "tcp", "shm+tcp", ...
   Nanos timeout = 0;
 };
@@ -43,7 +43,7 @@ class Communicator::Impl {
   int size() const { return static_cast<int>(group_->world_ranks.size()); }
   const std::shared_ptr<exec::Group>& group() const { return group_; }
   const std::shared_ptr<SessionContext>& context() const { return context_; }
-  collective::PlanCache& plans() { return plans_; }
+  collective::PlanCache& plans() { return *plans_; }
 
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
@@ -51,7 +51,7 @@ class Communicator::Impl {
 
   std::shared_ptr<SessionContext> context_;
   std::shared_ptr<exec::Group> group_;
-  collective::PlanCache plans_;
+  std::shared_ptr<collective::PlanCache> plans_;  // the group keeps it for running operations
 };
 
 }  // namespace syncline

@@ -10,6 +10,11 @@
 namespace syncline::session {
 namespace {
 
+// Staging that stays in the second-level cache: with 1 MiB a 32 MiB all_reduce of four ranks on two
+// cores took twice as long.
+constexpr std::size_t kInFlightWithinHost = 256 << 10;
+constexpr std::size_t kInFlightOverNetwork = 1 << 20;
+
 void override_text(const char* name, std::string& field) {
   if (auto value = env(name)) field = *value;
 }
@@ -60,9 +65,9 @@ int usable_cores() {
 void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
                       std::size_t segment_bytes_max) {
   context.transport = transport;
-  context.segment_bytes_max = segment_bytes_max;
   context.engine->set_crowded(local_ranks > usable_cores());
   const bool within_host = transport == "inproc" || transport == "shm";
+  context.staging = {segment_bytes_max, within_host ? kInFlightWithinHost : kInFlightOverNetwork};
   context.cost = plan::default_cost(within_host ? transport : "tcp", local_ranks, usable_cores());
 }
 

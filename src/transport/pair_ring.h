@@ -19,8 +19,10 @@
 // behind it, so stale payload can never pass for a header; 64 bytes beyond the newest record
 // therefore stay free.
 //
-// Sleeping (Dekker): a side sets its waits flag, fences, and looks again before it sleeps; the
-// other side publishes, fences, and looks at the flag. Whoever sees the flag clears it and rings.
+// Sleeping (Dekker): a side sets its waits flag, heavy_fence()s, and looks again before it sleeps;
+// the other side publishes, light_fence()s, and looks at the flag. Whoever sees the flag clears it
+// and rings. Where one side may not use membarrier(2) and the other does, a ring can be missed: all
+// sleeps of the executor are therefore bounded.
 #pragma once
 
 #include <atomic>
@@ -101,6 +103,7 @@ class RingProducer {
     bool has_room(std::size_t bytes);
   };
   Lane* lane_with_room(std::size_t payload_bytes);
+  void prefetch_next(const Lane& lane, std::size_t bytes) const;
   static void publish(Lane& lane, std::uint64_t position, std::size_t bytes);
 
   RingControl* control_;
