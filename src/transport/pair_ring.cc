@@ -67,6 +67,10 @@ bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   lane.header_at(position + bytes)->stamp.store(0, std::memory_order_relaxed);
 
   RecordHeader* record = lane.header_at(position);
+  auto* staged = reinterpret_cast<std::byte*>(record) + sizeof(RecordHeader);
+  if (header.length != 0) std::memcpy(staged, payload, header.length);
+  // The header comes last, together with its stamp: the consumer polls this cache line and would
+  // take it away in between.
   record->op = header.op;
   record->comm = header.comm;
   record->step = header.step;
@@ -77,8 +81,6 @@ bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   record->type = static_cast<std::uint8_t>(header.type);
   record->has_fingerprint = header.has_fingerprint ? 1 : 0;
   record->number = number_++;
-  auto* staged = reinterpret_cast<std::byte*>(record) + sizeof(RecordHeader);
-  if (header.length != 0) std::memcpy(staged, payload, header.length);
   publish(lane, position, bytes);
   if (&lane == &lanes_[0]) prefetch_next(lane, bytes);
   return true;
