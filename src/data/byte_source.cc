@@ -65,7 +65,12 @@ Result<std::unique_ptr<ByteSource>> ByteSource::open(const std::string& path,
                                                      std::uint64_t bytes_max) {
   Result<std::vector<unsigned char>> stored = load(path, bytes_max);
   if (!stored.ok()) return stored.status();
-  std::unique_ptr<ByteSource> source(new ByteSource(path, std::move(stored).value()));
+  return of_bytes(path, std::move(stored).value());
+}
+
+Result<std::unique_ptr<ByteSource>> ByteSource::of_bytes(const std::string& name,
+                                                         std::vector<unsigned char> stored) {
+  std::unique_ptr<ByteSource> source(new ByteSource(name, std::move(stored)));
   const Status started = source->start();
   if (!started.ok()) return started;
   return source;

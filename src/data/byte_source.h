@@ -18,6 +18,9 @@ class ByteSource {
  public:
   // Blocks while it reads. Refuses what is not a regular file of at most bytes_max bytes.
   static Result<std::unique_ptr<ByteSource>> open(const std::string& path, std::uint64_t bytes_max);
+  // The file's content; `name` is for messages.
+  static Result<std::unique_ptr<ByteSource>> of_bytes(const std::string& name,
+                                                      std::vector<unsigned char> stored);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/byte_source.h"
+#include "data/idx_parse.h"
 #include "syncline/status.h"
 
 namespace syncline::data {
@@ -79,10 +80,7 @@ Result<std::uint64_t> announced_bytes(const ByteSource& source, const IdxArray& 
   return bytes;
 }
 
-Result<IdxArray> load_array(const std::string& path, std::uint64_t bytes_max) {
-  Result<std::unique_ptr<ByteSource>> opened = ByteSource::open(path, bytes_max);
-  if (!opened.ok()) return opened.status();
-  ByteSource& source = *opened.value();
+Result<IdxArray> read_array(ByteSource& source, std::uint64_t bytes_max) {
   IdxArray array;
   Status status = read_header(source, array);
   if (!status.ok()) return status;
@@ -112,8 +110,17 @@ std::size_t size_of(IdxType type) {
   }
 }
 
+Result<IdxArray> parse_idx(const std::string& name, std::vector<unsigned char> stored,
+                           std::uint64_t bytes_max) {
+  auto source = ByteSource::of_bytes(name, std::move(stored));
+  if (!source.ok()) return source.status();
+  return read_array(*source.value(), bytes_max);
+}
+
 IdxArray read_idx(const std::string& path, std::uint64_t bytes_max) {
-  Result<IdxArray> result = load_array(path, bytes_max);
+  auto source = ByteSource::open(path, bytes_max);
+  Result<IdxArray> result =
+      source.ok() ? read_array(*source.value(), bytes_max) : Result<IdxArray>(source.status());
   if (!result.ok()) {
     throw Error(Status(result.status().code(), "idx: " + result.status().message()));
   }

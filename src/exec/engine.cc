@@ -173,6 +173,7 @@ bool Engine::pass() {
   }
   if (moved) {
     idle_passes_ = 0;
+    stalled_ = false;
     return true;
   }
   ++idle_passes_;

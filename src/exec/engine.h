@@ -103,7 +103,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool look_at_fronts();
   bool take_control_frame(Channel& channel, const transport::Frame& frame);
   bool place_data_frame(Channel& channel, const transport::Frame& frame);
-  void answer(const Channel& channel, const transport::FrameHeader& inquiry);
+  void answer(Channel& channel, const transport::FrameHeader& inquiry);
   void inquire(Nanos now);
   void break_by_disagreement(Group& group, const Channel& channel,
                              const transport::FrameHeader& header);
@@ -161,6 +161,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<Pending> admitted_;
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
+  bool stalled_ = false;  // some operation asked its peers, and nothing has moved since
   Nanos last_tick_ = 0;
   Nanos last_poll_ = 0;
   bool armed_ = false;

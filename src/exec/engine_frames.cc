@@ -56,11 +56,12 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
 }
 
 // A peer waits for this rank and says in which operation. Nothing to say if that was not called
-// here yet: it asks again.
-void Engine::answer(const Channel& channel, const transport::FrameHeader& inquiry) {
+// here yet: it asks again. An abort that it has not seen may be stuck behind data for later calls.
+void Engine::answer(Channel& channel, const transport::FrameHeader& inquiry) {
   const auto found = groups_.find(inquiry.comm);
-  if (found == groups_.end() || !found->second->broken.ok()) return;
+  if (found == groups_.end()) return;
   Group& group = *found->second;
+  if (!group.broken.ok()) return send_abort(channel, group.id, group.broken_op, group.broken);
   const bool called = inquiry.op <= group.admitted_op;
   const bool remembered = inquiry.op + group.called.size() > group.admitted_op;
   if (!called || !remembered) return;
@@ -94,8 +95,10 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
     break_by_disagreement(*group->second, channel, leftover);
     return true;
   }
-  // Not called here yet. It may stay where it is unless it blocks somebody.
-  if (idle_passes_ < kIdlePassesBeforeSpill || find_waiting(channel) == nullptr) return false;
+  // Not called here yet. It may stay where it is unless it blocks somebody, or, when nothing has
+  // moved for long, an abort that came after it.
+  if (idle_passes_ < kIdlePassesBeforeSpill) return false;
+  if (find_waiting(channel) == nullptr && !stalled_) return false;
   if (early_bytes_ + header.length > kEarlyBytesMax) return false;
   early_bytes_ += header.length;
   early_[{header.comm, header.op}].push_back(

@@ -35,6 +35,7 @@ void Engine::tick(Nanos now) {
 void Engine::inquire(Nanos now) {
   for (const auto& operation : operations_) {
     if (!operation->inquiry_due(now)) continue;
+    stalled_ = true;
     const Group& group = operation->group();
     for (std::size_t rank = 0; rank < group.peers.size(); ++rank) {
       Channel* channel = group.peers[rank];

@@ -23,6 +23,7 @@ struct Difference {
   Call odd;                        // of one rank
   Call usual;                      // of the others
   std::vector<std::string> shown;  // the message has them all
+  bool keeps_own_block = false;    // a call that begins with a copy to its own output
 };
 
 CallOptions named(const std::string& name, const std::string& schedule = "") {
@@ -45,6 +46,28 @@ Call broadcast(std::size_t count, int root) {
   };
 }
 
+Call reduce(std::size_t count, int root) {
+  return [=](Communicator& world, Guarded& in, Guarded& out) {
+    return world.reduce({in.data(), count, DType::kF32}, {out.data(), count, DType::kF32}, root);
+  };
+}
+
+// `count`: elements that each rank gives to each other one.
+Call gather(std::size_t count) {
+  return [=](Communicator& world, Guarded& in, Guarded& out) {
+    const auto n = static_cast<std::size_t>(world.size());
+    return world.all_gather({in.data(), count, DType::kF32}, {out.data(), n * count, DType::kF32});
+  };
+}
+
+Call scatter(std::size_t count) {
+  return [=](Communicator& world, Guarded& in, Guarded& out) {
+    const auto n = static_cast<std::size_t>(world.size());
+    return world.reduce_scatter({in.data(), n * count, DType::kF32},
+                                {out.data(), count, DType::kF32});
+  };
+}
+
 std::vector<Difference> differences() {
   return {
       {"kind", reduction(8), broadcast(8, 1), {"all_reduce", "broadcast"}},
@@ -61,6 +84,22 @@ std::vector<Difference> differences() {
        reduction(7, DType::kF32, ReduceOp::kSum, named("a")),
        reduction(7, DType::kF32, ReduceOp::kSum, named("b")),
        {}},
+      {"name, of one rank only",
+       reduction(7, DType::kF32, ReduceOp::kSum, named("a")),
+       reduction(7),
+       {}},
+      {"kind, of equal bytes", gather(64), scatter(64), {"all_gather", "reduce_scatter"}, true},
+      {"kind, both with a root", broadcast(40, 1), reduce(40, 1), {"broadcast", "reduce"}},
+      {"root of a reduction", reduce(50, 0), reduce(50, 1), {"root 0", "root 1"}},
+      {"type of equal width",
+       reduction(64, DType::kBF16),
+       reduction(64, DType::kF16),
+       {"bf16", "f16"}},
+      {"sum or average",
+       reduction(9, DType::kF32, ReduceOp::kAverage),
+       reduction(9),
+       {"average", "sum"}},
+      {"nothing or something", reduction(0), reduction(16), {"0", "16"}},
       {"schedule",
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "ring")),
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "one_shot")),
@@ -83,9 +122,10 @@ bool is_mismatch(const Status& status) {
          status.cause()->code() == Code::kMismatch;
 }
 
-void expect_failure(const Status& status, const Difference& difference, int odd) {
+void expect_failure(const Status& status, const Difference& difference, int odd, int self) {
   const std::string text = status.to_string();
-  EXPECT_TRUE(is_mismatch(status)) << difference.what << ": " << text;
+  EXPECT_TRUE(is_mismatch(status))
+      << difference.what << ", rank " << self << ", odd " << odd << ": " << text;
   EXPECT_NE(text.find("rank " + std::to_string(odd)), std::string::npos) << text;
   for (const std::string& shown : difference.shown) {
     EXPECT_NE(text.find(shown), std::string::npos)
@@ -109,11 +149,11 @@ void disagree(Session& session, const Difference& difference, int odd) {
   in.reset(ones, DType::kF32, 0, 400000, 0);
   out.reset(DType::kF32, 400000, 0);
   const Call& call = group.rank() == odd ? difference.odd : difference.usual;
-  expect_failure(outcome(group, call(group, in, out)), difference, odd);
+  expect_failure(outcome(group, call(group, in, out)), difference, odd, group.rank());
   expect_dead(group);
   EXPECT_TRUE(in.equals(ones)) << difference.what << ": an input was changed";
   EXPECT_TRUE(in.fences_intact() && out.fences_intact()) << difference.what;
-  if (group.size() == 2) {
+  if (group.size() == 2 && !difference.keeps_own_block) {
     EXPECT_TRUE(out.untouched()) << difference.what << ": an output was written";
   }
   EXPECT_TRUE(works(session.world())) << "other groups live on after " << difference.what;
