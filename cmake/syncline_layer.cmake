@@ -28,8 +28,12 @@ function(syncline_layer name)
     add_executable(${name}_test ${tests})
     target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
     target_compile_features(${name}_test PRIVATE cxx_std_20)
-    # Tests are compiled far more often than they run.
-    target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${SYNCLINE_SANITIZE}>,-O0,-O1>)
+    # Tests are compiled far more often than they run; instrumented code is slow to optimise.
+    if(SYNCLINE_SANITIZE)
+      target_compile_options(${name}_test PRIVATE -O0)
+    else()
+      target_compile_options(${name}_test PRIVATE -O1)
+    endif()
     target_link_libraries(${name}_test PRIVATE ${target} ${ARG_LIBS} ${ARG_TEST_LIBS}
       syncline_warnings GTest::gtest_main GTest::gmock)
     add_test(NAME unit.${name} COMMAND ${name}_test)
