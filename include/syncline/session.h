@@ -18,8 +18,11 @@ struct SessionOptions {
   std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
   std::string port_range;  // "A-B"; "" = kernel's choice
   std::string schedule;    // force one schedule for every collective that has it
-  std::chrono::milliseconds silence{10000};           // a silent peer is lost after this
-  std::chrono::milliseconds suspect{1000};            // a silent peer is named after this
+  std::chrono::milliseconds silence{10000};  // a silent peer is lost after this
+  std::chrono::milliseconds suspect{1000};   // a silent peer is named after this
+  // An operation that has not moved for so long says for whom it waits, and what that rank did
+  // last; 0 = never.
+  std::chrono::milliseconds stall{10000};
   std::chrono::milliseconds timeout{1800000};         // deadline of one operation
   std::chrono::milliseconds connect_timeout{120000};  // deadline of init()
   bool insecure = false;  // allow remote peers without a job key; logged

@@ -27,12 +27,17 @@ struct Channel {
   void pop() {
     endpoint->pop();
     pass_ = 0;
+    ++pops;
   }
 
   Nanos heard = 0;    // the endpoint's last_heard() when last looked at
   Nanos excused = 0;  // silence that was this process's own standstill
   Nanos missed = 0;   // since when an operation needs the peer, which has left; 0: none did
   bool suspected = false;
+  std::uint64_t pops = 0;
+  std::uint64_t pops_seen = 0;  // at the last tick
+  Nanos blocked_since = 0;      // the frame in front has stood there since; 0: none has
+  bool aside = false;           // frames that no operation wants are taken out of the way
   bool lost = false;
 
  private:
@@ -54,6 +59,8 @@ struct Group {
   Status broken;                 // ok while usable
   std::uint64_t broken_op = 0;   // operations up to this one end with `broken` itself
   std::uint32_t operations = 0;  // running
+  std::string last_name;         // of the operation that ended last
+  Nanos last_ended = 0;
 };
 
 }  // namespace syncline::exec

@@ -173,7 +173,6 @@ bool Engine::pass() {
   }
   if (moved) {
     idle_passes_ = 0;
-    stalled_ = false;
     return true;
   }
   ++idle_passes_;
@@ -185,7 +184,10 @@ void Engine::finish(std::size_t index) {
   operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(index));
   Status status = operation->status();
   if (status.ok() && operation->request().finisher) operation->request().finisher();
-  --operation->group().operations;
+  Group& group = operation->group();
+  --group.operations;
+  group.last_name.swap(operation->request().name);
+  group.last_ended = last_tick_;
   operation->work()->complete(std::move(status), callbacks_);
   operation->clear();
   if (spare_.size() < kSpareMax) spare_.push_back(std::move(operation));

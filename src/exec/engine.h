@@ -19,6 +19,7 @@
 #include "exec/event_count.h"
 #include "exec/operation.h"
 #include "exec/work_state.h"
+#include "wire/messages.h"
 
 namespace syncline::exec {
 
@@ -26,6 +27,7 @@ struct EngineOptions {
   int rank = 0;
   Nanos suspect = kSecond;
   Nanos silence = 10 * kSecond;
+  Nanos stall = 10 * kSecond;  // 0: never say anything
   std::function<void(const std::string&)> log;
 };
 
@@ -105,6 +107,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool place_data_frame(Channel& channel, const transport::Frame& frame);
   void answer(Channel& channel, const transport::FrameHeader& inquiry);
   void inquire(Nanos now);
+  void watch_front(Channel& channel, Nanos now);
+  void watch_stalls(Nanos now);
+  void tell_where(Channel& channel, const transport::FrameHeader& question);
+  void note_where(const Channel& channel, const transport::FrameHeader& header,
+                  const wire::NotifyMessage& answer);
+  std::string last_call(const Group& group) const;
   void break_by_disagreement(Group& group, const Channel& channel,
                              const transport::FrameHeader& header);
   // An operation that waits for a frame of this peer; nullptr if none.
@@ -161,7 +169,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<Pending> admitted_;
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
-  bool stalled_ = false;  // some operation asked its peers, and nothing has moved since
   Nanos last_tick_ = 0;
   Nanos last_poll_ = 0;
   bool armed_ = false;

@@ -49,9 +49,13 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
     return true;
   }
   const transport::FrameHeader header = frame.header;
+  const auto message = wire::decode_notify(payload);
   channel.pop();
-  if (header.type == transport::FrameType::kNotify && header.has_fingerprint)
+  if (header.type == transport::FrameType::kNotify && header.has_fingerprint) {
     answer(channel, header);
+  } else if (message.ok()) {
+    note_where(channel, header, message.value());
+  }
   return true;  // other notifications are of later protocol versions
 }
 
@@ -59,6 +63,7 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
 // here yet: it asks again. An abort that it has not seen may be stuck behind data for later calls.
 void Engine::answer(Channel& channel, const transport::FrameHeader& inquiry) {
   const auto found = groups_.find(inquiry.comm);
+  if (inquiry.step == kAskWhere) tell_where(channel, inquiry);
   if (found == groups_.end()) return;
   Group& group = *found->second;
   if (!group.broken.ok()) return send_abort(channel, group.id, group.broken_op, group.broken);
@@ -95,10 +100,10 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
     break_by_disagreement(*group->second, channel, leftover);
     return true;
   }
-  // Not called here yet. It may stay where it is unless it blocks somebody, or, when nothing has
-  // moved for long, an abort that came after it.
-  if (idle_passes_ < kIdlePassesBeforeSpill) return false;
-  if (find_waiting(channel) == nullptr && !stalled_) return false;
+  // Not called here yet. It may stay where it is unless it blocks somebody, or for long: an abort
+  // or a question may stand behind it.
+  const bool blocks = idle_passes_ >= kIdlePassesBeforeSpill && find_waiting(channel) != nullptr;
+  if (!blocks && !channel.aside) return false;
   if (early_bytes_ + header.length > kEarlyBytesMax) return false;
   early_bytes_ += header.length;
   early_[{header.comm, header.op}].push_back(

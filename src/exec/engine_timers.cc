@@ -24,10 +24,12 @@ void Engine::tick(Nanos now) {
   for (const auto& channel : channels_) {
     channel->endpoint->progress(now);
     watch_channel(*channel, now, own_pause);
+    watch_front(*channel, now);
   }
   for (const auto& ticker : tickers_) ticker(now);
   if (!owed_aborts_.empty()) retry_aborts(now);
   inquire(now);
+  watch_stalls(now);
   check_deadlines(now);
 }
 
@@ -35,7 +37,6 @@ void Engine::tick(Nanos now) {
 void Engine::inquire(Nanos now) {
   for (const auto& operation : operations_) {
     if (!operation->inquiry_due(now)) continue;
-    stalled_ = true;
     const Group& group = operation->group();
     for (std::size_t rank = 0; rank < group.peers.size(); ++rank) {
       Channel* channel = group.peers[rank];
@@ -109,7 +110,7 @@ void Engine::check_deadlines(Nanos now) {
     if (now < operation->deadline()) continue;
     operation->fail(
         Status(Code::kTimeout, "not finished after " + seconds(operation->request().timeout) +
-                                   ", waiting for " + operation->awaiting() +
+                                   ", waiting for " + operation->awaiting() + operation->verdict() +
                                    "; check what that rank does, or raise the timeout"));
   }
 }

@@ -31,6 +31,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   deadline_ = deadline;
   inquire_at_ = 0;
   inquiries_left_ = kInquiriesMax;
+  stall_at_ = 0;
   layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);
@@ -120,6 +121,7 @@ bool Operation::run(std::uint64_t pass) {
   }
   while (oldest_ < next_ && at(oldest_).lanes_left == 0) ++oldest_;
   if (next_ < layout_.segments()) start_instances();
+  if (moved) stall_at_ = 0;
   return moved;
 }
 

@@ -38,6 +38,9 @@ struct OperationRequest {
   std::function<void()> finisher;
 };
 
+// In FrameHeader::step of an inquiry: the peer is to say what it does.
+inline constexpr std::uint32_t kAskWhere = 1;
+
 class Operation {
  public:
   // Operations are recycled: start() gives a new or cleared object its task, clear() drops all
@@ -71,6 +74,11 @@ class Operation {
   // whether they are in the same one.
   bool inquiry_due(Nanos now);
   transport::FrameHeader inquiry() const;
+  // True when nothing has moved for `stall`, and then every few stalls.
+  bool stall_due(Nanos now, Nanos stall);
+  // What peers said they do about it: " (rank 1 has not called it)" or empty.
+  const std::string& verdict() const { return verdict_; }
+  void add_verdict(const std::string& text) { verdict_ += " (" + text + ")"; }
   std::string label() const;     // "all_reduce #12 'fc1.weight'"
   std::string awaiting() const;  // "rank 1 (host b), rank 2 (host b)"
   // A lane waits for a frame of this peer.
@@ -127,6 +135,8 @@ class Operation {
   Nanos deadline_ = 0;
   Nanos inquire_at_ = 0;  // 0: not yet known
   int inquiries_left_ = kInquiriesMax;
+  Nanos stall_at_ = 0;  // 0: something moved since the last look
+  std::string verdict_;
   Status status_;
   Layout layout_;
   std::uint64_t pass_ = 0;

@@ -8,6 +8,7 @@ namespace {
 
 constexpr Nanos kInquiryDelay = 250 * kMillisecond;
 constexpr Nanos kInquiryInterval = kSecond;
+constexpr int kStallRepeat = 6;
 
 }  // namespace
 
@@ -62,6 +63,16 @@ bool Operation::inquiry_due(Nanos now) {
   if (now < inquire_at_ || inquiries_left_ == 0) return false;
   inquire_at_ = now + kInquiryInterval;
   --inquiries_left_;
+  return true;
+}
+
+bool Operation::stall_due(Nanos now, Nanos stall) {
+  if (stall_at_ == 0) {
+    stall_at_ = now + stall;
+    verdict_.clear();
+  }
+  if (now < stall_at_) return false;
+  stall_at_ = now + kStallRepeat * stall;
   return true;
 }
 

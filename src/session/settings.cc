@@ -50,6 +50,7 @@ SessionOptions effective_options(const SessionOptions& code) {
   override_text("SYNCLINE_SCHEDULE", options.schedule);
   override_time("SYNCLINE_SILENCE_MS", options.silence);
   override_time("SYNCLINE_SUSPECT_MS", options.suspect);
+  override_time("SYNCLINE_STALL_MS", options.stall);
   override_time("SYNCLINE_TIMEOUT", options.timeout);
   override_time("SYNCLINE_CONNECT_TIMEOUT", options.connect_timeout);
   if (auto value = env("SYNCLINE_INSECURE")) options.insecure = *value == "1" || *value == "true";
@@ -76,6 +77,7 @@ std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int 
   engine.rank = rank;
   engine.suspect = options.suspect.count() * kMillisecond;
   engine.silence = options.silence.count() * kMillisecond;
+  engine.stall = options.stall.count() * kMillisecond;
   engine.log = [rank](const std::string& line) { log_line(rank, line); };
   auto context = std::make_shared<SessionContext>();
   context->engine = std::make_shared<exec::Engine>(std::move(engine));

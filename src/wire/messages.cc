@@ -51,8 +51,8 @@ Result<NotifyMessage> decode_notify(std::span<const std::byte> bytes) {
   message.rank = reader.get<std::int32_t>();
   message.incarnation = reader.get<std::uint64_t>();
   message.text = reader.get_string(kTextBytesMax);
-  const bool kind_valid = kind == static_cast<std::uint8_t>(NotifyKind::kPeerLost) ||
-                          kind == static_cast<std::uint8_t>(NotifyKind::kStopRequested);
+  const bool kind_valid = kind >= static_cast<std::uint8_t>(NotifyKind::kPeerLost) &&
+                          kind <= static_cast<std::uint8_t>(NotifyKind::kWaitsToo);
   if (!reader.at_end() || !kind_valid) return malformed("notify", bytes.size());
   return message;
 }

@@ -32,6 +32,9 @@ struct AbortMessage {
 enum class NotifyKind : std::uint8_t {
   kPeerLost = 1,       // `rank` (of `incarnation`) is known to be gone; `text` is the evidence
   kStopRequested = 2,  // `rank` was asked to stop (SIGTERM, SIGUSR1)
+  // Of the operation that the frame names, in words:
+  kNotInIt = 3,   // why `rank` is not in it, and what it called last
+  kWaitsToo = 4,  // for whom `rank` waits in it
 };
 
 struct NotifyMessage {

@@ -49,9 +49,8 @@ std::vector<std::byte> frame_of(Choices& choices, std::uint32_t due) {
   header.rail_seq = due + choices.next() % 4 - 1;
   header.cum_ack = choices.next() % 16;
   std::vector<std::byte> frame(wire::kHeaderBytes + header.length, std::byte{choices.next()});
-  header.payload_crc = header.length == 0
-                           ? 0
-                           : kernels::crc32c(frame.data() + wire::kHeaderBytes, header.length);
+  header.payload_crc =
+      header.length == 0 ? 0 : kernels::crc32c(frame.data() + wire::kHeaderBytes, header.length);
   wire::encode(header, frame.data());
   if (choices.next() % 8 == 0) frame[choices.next() % frame.size()] ^= std::byte{choices.next()};
   return frame;
@@ -106,7 +105,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         break;
       }
     }
-    fuzz::require(link.stored_bytes() <= config().window + wire::kHeaderBytes, "the store is bounded");
+    fuzz::require(link.stored_bytes() <= config().window + wire::kHeaderBytes,
+                  "the store is bounded");
   }
   return 0;
 }

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   const std::string text = plan::to_text(schedule.value());
   const auto again = plan::from_text(text);
-  fuzz::require(again.ok() && plan::to_text(again.value()) == text, "reading and writing are inverse");
+  fuzz::require(again.ok() && plan::to_text(again.value()) == text,
+                "reading and writing are inverse");
   if (schedule->size() <= 8 && schedule->chunks <= 64) (void)plan::check(schedule.value());
   return 0;
 }
