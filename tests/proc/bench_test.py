@@ -1,6 +1,7 @@
 """`syncline bench` and `syncline doctor` as processes."""
 
 import json
+import pathlib
 import re
 import unittest
 
@@ -81,6 +82,14 @@ class Doctor(LauncherTest):
         result = self.syncline("doctor", "-q", env={"NCCL_SOCKET_IFNAM": "eth0", "SYNCLINE_TRANSPRT": "shm"})
         self.assertRegex(result.out, r"WARN +variables +NCCL_SOCKET_IFNAM is unknown.*NCCL_SOCKET_IFNAME\?")
         self.assertIn("did you mean SYNCLINE_TRANSPORT?", result.out)
+
+    def test_knows_every_documented_variable(self):
+        page = pathlib.Path(__file__).parents[2] / "docs/settings.md"
+        names = re.findall(r"(?m)^\| `(SYNCLINE_\w+)`", page.read_text())
+        self.assertIn("SYNCLINE_STALL_MS", names)
+        result = self.syncline("doctor", "--json", env={name: "1" for name in names})
+        self.assertNotIn("is unknown", result.out)
+        self.assertIn("SYNCLINE_STALL_MS", self.syncline("doctor", "--settings").out)
 
     def test_a_broken_setting_fails(self):
         result = self.syncline("doctor", "--json", env={"SYNCLINE_RANK": "5", "SYNCLINE_WORLD_SIZE": "2"})

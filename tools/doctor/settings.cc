@@ -16,6 +16,7 @@ std::vector<Setting> settings(const EnvLookup& lookup) {
       {"SYNCLINE_PORT_RANGE", "the kernel's choice", ""},
       {"SYNCLINE_SCHEDULE", "the planner's choice", ""},
       {"SYNCLINE_SUSPECT_MS", ms(defaults.suspect), ""},
+      {"SYNCLINE_STALL_MS", ms(defaults.stall), ""},
       {"SYNCLINE_SILENCE_MS", ms(defaults.silence), ""},
       {"SYNCLINE_TIMEOUT", ms(defaults.timeout), ""},
       {"SYNCLINE_CONNECT_TIMEOUT", ms(defaults.connect_timeout), ""},
