@@ -49,9 +49,9 @@ struct Channel {
 struct Group {
   std::uint32_t id = 0;
   int rank = 0;
-  std::vector<Channel*> peers;   // by group rank; null for this rank
-  std::vector<int> world_ranks;  // by group rank
-  std::uint64_t next_op = 1;
+  std::vector<Channel*> peers;        // by group rank; null for this rank
+  std::vector<int> world_ranks;       // by group rank
+  std::uint64_t next_op = 1;          // number of the next operation to begin
   std::shared_ptr<const void> plans;  // owns the programs of its operations
   std::uint64_t admitted_op = 0;      // operations up to this one run or have ended here
   // What the newest operations were, by number modulo the size: for messages about leftovers.
