@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace syncline {
 
@@ -24,5 +25,8 @@ class MonotonicClock final : public Clock {
 };
 
 Nanos monotonic_now();
+
+// "2.1 s", for messages.
+std::string seconds_text(Nanos span);
 
 }  // namespace syncline

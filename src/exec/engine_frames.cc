@@ -49,14 +49,15 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
     return true;
   }
   const transport::FrameHeader header = frame.header;
+  if (header.has_fingerprint) {
+    channel.pop();
+    answer(channel, header);
+    return true;
+  }
   const auto message = wire::decode_notify(payload);
   channel.pop();
-  if (header.type == transport::FrameType::kNotify && header.has_fingerprint) {
-    answer(channel, header);
-  } else if (message.ok()) {
-    note_where(channel, header, message.value());
-  }
-  return true;  // other notifications are of later protocol versions
+  if (message.ok()) note_where(channel, header, message.value());
+  return true;  // what does not decode is of a later protocol version
 }
 
 // A peer waits for this rank and says in which operation. Nothing to say if that was not called

@@ -5,8 +5,6 @@
 //   waiting rank   --- notify, step kAskWhere: "I wait in operation n" ------------->   peer
 //                  <-- notify kNotInIt: "has not called it; its last call was ..." --
 //                  <-- notify kWaitsToo: "is in it too and waits for ..." -----------
-#include <cstdio>
-
 #include "exec/engine.h"
 #include "wire/fingerprint.h"
 #include "wire/messages.h"
@@ -15,12 +13,6 @@ namespace syncline::exec {
 namespace {
 
 constexpr Nanos kFrontPatience = 200 * kMillisecond;
-
-std::string tenths(Nanos span) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(span) / kSecond);
-  return text;
-}
 
 }  // namespace
 
@@ -44,7 +36,7 @@ void Engine::watch_stalls(Nanos now) {
   if (options_.stall <= 0) return;
   for (const auto& operation : operations_) {
     if (!operation->stall_due(now, options_.stall)) continue;
-    log("stall: " + operation->label() + " has not moved for " + tenths(options_.stall) +
+    log("stall: " + operation->label() + " has not moved for " + seconds_text(options_.stall) +
         "; it waits for " + operation->awaiting());
     transport::FrameHeader question = operation->inquiry();
     question.step = kAskWhere;
@@ -85,7 +77,7 @@ std::string Engine::last_call(const Group& group) const {
                      wire::describe(wire::unpack(fingerprint));
   if (find_operation(group.id, group.admitted_op) != nullptr) return text + ", which still runs";
   if (!group.last_name.empty()) text += " '" + group.last_name + "'";
-  return text + ", which ended " + tenths(monotonic_now() - group.last_ended) + " ago";
+  return text + ", which ended " + seconds_text(monotonic_now() - group.last_ended) + " ago";
 }
 
 void Engine::note_where(const Channel& channel, const transport::FrameHeader& header,

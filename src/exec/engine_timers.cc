@@ -1,6 +1,5 @@
 // Engine: what time brings: heartbeats, silent and departed peers, deadlines.
 #include <algorithm>
-#include <cstdio>
 
 #include "exec/engine.h"
 
@@ -8,12 +7,6 @@ namespace syncline::exec {
 namespace {
 
 constexpr Nanos kGraceOfDeparture = 100 * kMillisecond;
-
-std::string seconds(Nanos span) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(span) / kSecond);
-  return text;
-}
 
 }  // namespace
 
@@ -55,7 +48,8 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
 
   const Nanos heard = channel.endpoint->last_heard();
   if (heard != channel.heard) {
-    if (channel.suspected) log(channel.peer + " is back after " + seconds(now - channel.heard));
+    if (channel.suspected)
+      log(channel.peer + " is back after " + seconds_text(now - channel.heard));
     channel.heard = heard;
     channel.excused = std::min(own_pause, now - heard);  // it may have been heard before the pause
     channel.suspected = false;
@@ -65,13 +59,13 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
   const Nanos silent = now - heard - channel.excused;
   if (silent > options_.silence) {
     lose_channel(channel,
-                 Status(Code::kPeerLost, channel.peer + " was silent for " + seconds(silent) +
-                                             " (limit " + seconds(options_.silence) + ")")
+                 Status(Code::kPeerLost, channel.peer + " was silent for " + seconds_text(silent) +
+                                             " (limit " + seconds_text(options_.silence) + ")")
                      .with_peer(channel.world_rank));
   } else if (silent > options_.suspect && !channel.suspected) {
     channel.suspected = true;
-    log("suspect: " + channel.peer + " has been silent for " + seconds(silent) +
-        "; it is given up after " + seconds(options_.silence));
+    log("suspect: " + channel.peer + " has been silent for " + seconds_text(silent) +
+        "; it is given up after " + seconds_text(options_.silence));
   }
 }
 
@@ -109,7 +103,7 @@ void Engine::check_deadlines(Nanos now) {
   for (const auto& operation : operations_) {
     if (now < operation->deadline()) continue;
     operation->fail(
-        Status(Code::kTimeout, "not finished after " + seconds(operation->request().timeout) +
+        Status(Code::kTimeout, "not finished after " + seconds_text(operation->request().timeout) +
                                    ", waiting for " + operation->awaiting() + operation->verdict() +
                                    "; check what that rank does, or raise the timeout"));
   }

@@ -32,6 +32,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   inquire_at_ = 0;
   inquiries_left_ = kInquiriesMax;
   stall_at_ = 0;
+  verdict_.clear();
   layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);
