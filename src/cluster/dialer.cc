@@ -56,10 +56,11 @@ void Dialer::start_attempt(Nanos now) {
                                 target().to_string() + " is on another host");
     return;
   }
-  transport::tcp::Connecting started = transport::tcp::start_connect(target());
+  transport::tcp::Connecting started = transport::tcp::start_connect(target(), options_.from);
   if (started.error != 0) return connect_failed(now, started.error);
   connecting_ = std::move(started.fd);
-  attempt_until_ = now + (options_.addresses.size() > 1 ? kConnectLimitOfSeveral : kConnectLimit);
+  const Nanos usual = options_.addresses.size() > 1 ? kConnectLimitOfSeveral : kConnectLimit;
+  attempt_until_ = now + (options_.connect_limit > 0 ? options_.connect_limit : usual);
   poller_.add(connecting_.get(), EPOLLOUT, [this](std::uint32_t) { unwatch(); });
   watched_ = true;
 }
@@ -139,7 +140,7 @@ void Dialer::attempt_failed(Nanos now, const Status& why) {
   retry_at_ = now;
   if (next_ != 0) return;
   retry_at_ = now + backoff_;
-  backoff_ = std::min(2 * backoff_, kBackoffMax);
+  backoff_ = std::min(2 * backoff_, options_.backoff_max > 0 ? options_.backoff_max : kBackoffMax);
 }
 
 void Dialer::expire() {

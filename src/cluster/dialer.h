@@ -18,6 +18,10 @@ struct DialOptions {
   // A peer that has listened refuses connections only when its process is gone: kPeerLost at once.
   bool refused_is_final = false;
   Nanos deadline = 0;  // on the clock
+  // Of one attempt to connect, and of the pause between two; 0: the defaults.
+  Nanos connect_limit = 0;
+  Nanos backoff_max = 0;
+  transport::tcp::Address from;  // the local address to use; length() == 0: the kernel's choice
 };
 
 // Confined to its poller. States: waiting -> connecting -> handshaking -> ended; back to waiting

@@ -224,7 +224,9 @@ std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const 
     return Reject{RejectCode::kRank, static_cast<std::uint64_t>(config_.rank), ""};
   }
   const bool probe = id.role == wire::ConnectionRole::kProbe;
-  if (id.role != config_.role && !probe) return Reject{RejectCode::kRole, 0, ""};
+  const bool heal =
+      id.role == wire::ConnectionRole::kHeal && config_.role == wire::ConnectionRole::kData;
+  if (id.role != config_.role && !probe && !heal) return Reject{RejectCode::kRole, 0, ""};
   if (!probe && (id.view != config_.view || id.job != config_.job)) {
     return Reject{RejectCode::kView, config_.view, ""};
   }

@@ -95,7 +95,7 @@ inline void run(std::deque<Rank>& ranks) {
       mesh.timeout = rank.config.timeout;
       mesh.log = rank.config.log;
       rank.meshed.emplace(
-          connect_mesh(*poller, clock, mesh, std::move(rank.joined->value().data_listener)));
+          connect_mesh(*poller, clock, mesh, std::move(rank.joined->value().data_listeners[0])));
       if (rank.meshed->ok()) rank.meshed->value().acceptor.reset();
     });
   }

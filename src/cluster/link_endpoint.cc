@@ -27,6 +27,9 @@ LinkConfig config_of(const LinkOptions& options) {
   config.peer_incarnation = options.peer_incarnation;
   config.suspect = options.suspect;
   config.silence = options.silence;
+  config.rails = options.rails;
+  config.heals = options.heals;
+  config.dials = options.dial != nullptr;
   return config;
 }
 
@@ -38,18 +41,21 @@ LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock, transport:
       clock_(clock),
       options_(std::move(options)),
       link_(config_of(options_), clock.now()),
-      rail_(std::move(fd)),
+      rails_(static_cast<std::size_t>(options_.rails)),
       now_(clock.now()) {
-  poller_.add(rail_.fd(), EPOLLIN, [this](std::uint32_t events) { on_event(events); });
+  watch(0, std::move(fd));
 }
 
 LinkEndpoint::~LinkEndpoint() {
   link_.close();
   flush();
   drop_probe();
-  if (!rail_.is_open()) return;
-  poller_.remove(rail_.fd());
-  rail_.close();
+  for (RailIo& rail : rails_) {
+    if (!rail.io.is_open()) continue;
+    poller_.remove(rail.io.fd());
+    rail.io.close();
+  }
+  if (options_.on_destroy) options_.on_destroy();
 }
 
 SendResult LinkEndpoint::try_send(const transport::FrameHeader& header, const void* payload) {
@@ -70,11 +76,18 @@ SendResult LinkEndpoint::try_send(const transport::FrameHeader& header, const vo
 const transport::Frame* LinkEndpoint::front() {
   while (!has_head_) {
     if (settle_head()) break;
-    if (!parse_next() && !read_once()) break;
+    if (!read_more()) break;
   }
-  if (link_.has_output()) flush();
+  if (has_output()) flush();
   act();
   return has_head_ ? &head_.frame : nullptr;
+}
+
+// One step on any rail; false when none can go on now.
+bool LinkEndpoint::read_more() {
+  bool any = false;
+  for (int rail = 0; rail < options_.rails; ++rail) any |= parse_next(rail) || read_once(rail);
+  return any;
 }
 
 // Takes frames off the queue until one for the layer above is the head.
@@ -83,7 +96,7 @@ bool LinkEndpoint::settle_head() {
     head_ = queue_.front();
     queue_.pop();
     if (head_.kind == Incoming::kDeliver) return has_head_ = true;
-    rail_.staging().release(head_.block);
+    at(head_.rail).io.staging().release(head_.block);
     if (head_.kind == Incoming::kGoodbye) {
       link_.goodbye_reached();
     } else {
@@ -96,23 +109,27 @@ bool LinkEndpoint::settle_head() {
 void LinkEndpoint::pop() {
   SYNCLINE_ASSERT(has_head_, "pop() needs a front()");
   has_head_ = false;
-  rail_.staging().release(head_.block);
+  at(head_.rail).io.staging().release(head_.block);
   link_.consumed(head_.rail_seq, head_.bytes, now_);
-  if (link_.has_output()) flush();
+  if (has_output()) flush();
 }
 
-bool LinkEndpoint::parse_next() {
-  transport::tcp::Staging& staging = rail_.staging();
-  if (!has_header_) {
-    if (staging.size() < wire::kHeaderBytes || !link_.on_header(staging.data())) return false;
-    has_header_ = true;
+bool LinkEndpoint::parse_next(int rail) {
+  RailIo& from = at(rail);
+  transport::tcp::Staging& staging = from.io.staging();
+  if (!from.has_header) {
+    if (staging.size() < wire::kHeaderBytes || !link_.on_header(staging.data(), now_, rail)) {
+      return false;
+    }
+    from.has_header = true;
   }
   ReceivedFrame received;
-  received.bytes = link_.frame_bytes();
+  received.rail = rail;
+  received.bytes = link_.frame_bytes(rail);
   if (staging.size() < received.bytes) return false;
-  received.kind = link_.on_frame(staging.data(), received.frame, received.rail_seq);
+  received.kind = link_.on_frame(staging.data(), received.frame, received.rail_seq, now_, rail);
   if (received.kind == Incoming::kClosed) return false;
-  has_header_ = false;
+  from.has_header = false;
   if (received.kind == Incoming::kControl) {
     staging.skip(received.bytes);
     return true;
@@ -123,46 +140,64 @@ bool LinkEndpoint::parse_next() {
 }
 
 // False: nothing more can be read now.
-bool LinkEndpoint::read_once() {
-  if (!rail_.is_open() || link_.state() == Link::State::kClosed) return false;
-  const std::size_t frame_bytes = has_header_ ? link_.frame_bytes() : wire::kHeaderBytes;
-  const IoResult result = rail_.read(frame_bytes, wire::kFrameBytesMax);
+bool LinkEndpoint::read_once(int rail) {
+  RailIo& from = at(rail);
+  if (!from.io.is_open() || !link_.is_connected(rail)) return false;
+  const std::size_t frame_bytes = from.has_header ? link_.frame_bytes(rail) : wire::kHeaderBytes;
+  const IoResult result = from.io.read(frame_bytes, wire::kFrameBytesMax);
   if (result.state == IoState::kOk) {
-    link_.on_heard(clock_.now());
+    now_ = clock_.now();
+    link_.on_heard(now_, rail);
     return true;
   }
-  if (result.state != IoState::kAgain) end(result);
+  if (result.state != IoState::kAgain) end(rail, result);
   return false;
 }
 
-void LinkEndpoint::read_ahead() {
+void LinkEndpoint::read_ahead(int rail) {
   for (int reads = 0; reads < kReadsAtATime; ++reads) {
-    while (parse_next()) {
+    while (parse_next(rail)) {
     }
-    if (!read_once()) return;
+    if (!read_once(rail)) return;
   }
-  while (parse_next()) {
+  while (parse_next(rail)) {
   }
 }
 
+void LinkEndpoint::read_ahead() {
+  for (int rail = 0; rail < options_.rails; ++rail) read_ahead(rail);
+}
+
+bool LinkEndpoint::has_output() const {
+  for (int rail = 0; rail < options_.rails; ++rail) {
+    if (link_.has_output(rail)) return true;
+  }
+  return false;
+}
+
 void LinkEndpoint::flush() {
+  for (int rail = 0; rail < options_.rails; ++rail) flush(rail);
+}
+
+void LinkEndpoint::flush(int rail) {
   std::array<std::span<const std::byte>, kPieces> pieces;
-  while (link_.has_output()) {
-    const std::size_t count = link_.output(pieces);
+  while (link_.has_output(rail)) {
+    const std::size_t count = link_.output(pieces, rail);
+    if (count == 0) continue;  // another rail took what there was
     std::size_t offered = 0;
     for (std::size_t i = 0; i < count; ++i) offered += pieces[i].size();
-    const IoResult result = rail_.write({pieces.data(), count});
-    if (result.state == IoState::kOk) link_.on_written(result.bytes, now_);
+    const IoResult result = at(rail).io.write({pieces.data(), count});
+    if (result.state == IoState::kOk) link_.on_written(result.bytes, now_, rail);
     if (result.state == IoState::kAgain ||
         (result.state == IoState::kOk && result.bytes < offered)) {
-      return want_writable(true);
+      return want_writable(rail, true);
     }
     if (result.state != IoState::kOk) {
-      read_ahead();  // the peer's last frames may have arrived before the reset
-      return end(result);
+      read_ahead(rail);  // the peer's last frames may have arrived before the reset
+      return end(rail, result);
     }
   }
-  want_writable(false);
+  want_writable(rail, false);
 }
 
 void LinkEndpoint::progress(Nanos now) {
@@ -170,14 +205,18 @@ void LinkEndpoint::progress(Nanos now) {
   read_ahead();
   if (probe_.valid()) check_probe();
   link_.tick(now);
-  if (link_.has_output()) flush();
+  act();
+  if (options_.dial) dial(now);
+  if (has_output()) flush();
   act();
 }
 
 bool LinkEndpoint::arm() {
-  while (parse_next()) {
+  for (int rail = 0; rail < options_.rails; ++rail) {
+    while (parse_next(rail)) {
+    }
   }
-  if (link_.has_output()) flush();
+  if (has_output()) flush();
   act();
   if (has_head_ || settle_head()) return false;
   if (send_blocked_ && link_.stored_bytes() < blocked_at_) {
@@ -202,79 +241,36 @@ void LinkEndpoint::report_dead(const std::string& what) {
   act();
 }
 
-void LinkEndpoint::on_event(std::uint32_t events) {
-  if ((events & ~std::uint32_t{EPOLLOUT}) != 0) read_ahead();
-  if (link_.has_output()) {
+void LinkEndpoint::on_event(int rail, std::uint32_t events) {
+  if ((events & ~std::uint32_t{EPOLLOUT}) != 0) read_ahead(rail);
+  if (has_output()) {
     flush();
   } else {
-    want_writable(false);
+    want_writable(rail, false);
   }
   act();
 }
 
-void LinkEndpoint::want_writable(bool wanted) {
-  if (wanted == wants_writable_ || !rail_.is_open()) return;
-  wants_writable_ = wanted;
-  poller_.modify(rail_.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
+void LinkEndpoint::want_writable(int rail, bool wanted) {
+  RailIo& to = at(rail);
+  if (wanted == to.wants_writable || !to.io.is_open()) return;
+  to.wants_writable = wanted;
+  poller_.modify(to.io.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-void LinkEndpoint::end(const IoResult& result) {
+void LinkEndpoint::end(int rail, const IoResult& result) {
   switch (result.state) {
     case IoState::kEof:
-      return link_.on_end("the peer closed it", now_);
+      return link_.on_end("the peer closed it", now_, rail);
     case IoState::kReset:
-      return link_.on_end("the peer's kernel reset it", now_);
+      return link_.on_end("the peer's kernel reset it", now_, rail);
     default:
-      return link_.on_end(std::strerror(result.error), now_);
+      return link_.on_end(std::strerror(result.error), now_, rail);
   }
 }
 
-// Carries out what the link asks for. Only here the connection is closed, never inside a read.
-void LinkEndpoint::act() {
-  while (link_.has_actions()) {
-    const LinkActions actions = link_.take_actions();
-    if (!actions.log.empty() && options_.log) options_.log(actions.log);
-    if (actions.disconnect && rail_.is_open()) {
-      poller_.remove(rail_.fd());
-      rail_.close();
-    }
-    if (actions.probe) start_probe();
-  }
-}
-
-void LinkEndpoint::start_probe() {
-  drop_probe();
-  if (options_.peer_address.length() == 0) return;
-  transport::tcp::Connecting attempt = transport::tcp::start_connect(options_.peer_address);
-  if (attempt.error != 0) {
-    const bool refused = attempt.error == ECONNREFUSED;
-    return link_.on_probe(refused ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
-  }
-  probe_ = std::move(attempt.fd);
-  poller_.add(probe_.get(), EPOLLOUT, [this](std::uint32_t) {
-    check_probe();
-    act();
-  });
-  check_probe();
-}
-
-void LinkEndpoint::check_probe() {
-  const int error = transport::tcp::connect_error(probe_.get());
-  if (error == EINPROGRESS) return;
-  drop_probe();
-  if (error == 0) return link_.on_probe(ProbeResult::kAnswered, now_);
-  link_.on_probe(error == ECONNREFUSED ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
-}
-
-void LinkEndpoint::drop_probe() {
-  if (!probe_.valid()) return;
-  poller_.remove(probe_.get());
-  probe_.reset();
-}
-
-Result<std::unique_ptr<transport::Endpoint>> make_link_endpoint(event::Poller& poller,
-                                                                const Clock& clock, int fd,
-                                                                LinkOptions options) {
+Result<std::unique_ptr<LinkEndpoint>> make_link_endpoint(event::Poller& poller, const Clock& clock,
+                                                         int fd, LinkOptions options) {
   transport::tcp::Fd owned(fd);
   if (transport::tcp::remote_address(fd).length() == 0) {
     return Status(Code::kLinkDown, "the connection to rank " + std::to_string(options.peer_rank) +
@@ -282,8 +278,7 @@ Result<std::unique_ptr<transport::Endpoint>> make_link_endpoint(event::Poller& p
                                        " ended before the link began; does that rank still run?")
         .with_peer(options.peer_rank);
   }
-  return std::unique_ptr<transport::Endpoint>(
-      std::make_unique<LinkEndpoint>(poller, clock, std::move(owned), std::move(options)));
+  return std::make_unique<LinkEndpoint>(poller, clock, std::move(owned), std::move(options));
 }
 
 }  // namespace syncline::cluster

@@ -1,13 +1,15 @@
-// LinkEndpoint: the Endpoint over a Link, a TCP rail and the rank's poller.
+// LinkEndpoint: the Endpoint over a Link, its TCP rails and the rank's poller.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cluster/dialer.h"
 #include "cluster/link.h"
 #include "cluster/link_queue.h"
 #include "event/poller.h"
@@ -28,7 +30,13 @@ struct LinkOptions {
   transport::tcp::Address peer_address;
   Nanos silence = 10 * kSecond;
   Nanos suspect = kSecond;
+  int rails = 1;
+  // New connections can come: by `dial`, or from the peer by attach().
+  bool heals = false;
+  // On the side that dials: how to reach the peer for a rail. Runs until it ends or is dropped.
+  std::function<std::unique_ptr<Dialer>(int rail)> dial;
   std::function<void(const std::string&)> log;  // may be empty
+  std::function<void()> on_destroy;             // may be empty; called once, at the end
 };
 
 // Confined to the baton's holder, as Endpoint says. The poller must outlive it; its descriptors
@@ -53,20 +61,44 @@ class LinkEndpoint final : public transport::Endpoint {
   Status status() const override { return link_.status(); }
   const char* transport_name() const override { return "tcp"; }
 
+  // A new connection of the peer for `rail`, authenticated, of which nothing was read.
+  void attach(int rail, transport::tcp::Fd fd);
+  // The interface under a rail lost its carrier: do not wait for silence.
+  void rail_lost(int rail, const std::string& why);
   // Proof from outside that the peer's process is gone, as a clause: "its launcher reports signal
   // 9".
   void report_dead(const std::string& what);
 
+  const Link& link() const { return link_; }
+  transport::tcp::Address local_address(int rail) const;
+
  private:
-  bool parse_next();
-  bool read_once();
+  struct RailIo {
+    transport::tcp::Rail io;
+    bool has_header = false;  // of the frame whose first bytes are staged
+    bool wants_writable = false;
+    std::unique_ptr<Dialer> dialer;
+  };
+  RailIo& at(int rail) { return rails_[static_cast<std::size_t>(rail)]; }
+
+  bool parse_next(int rail);
+  bool read_once(int rail);
+  bool read_more();
+  void read_ahead(int rail);
   void read_ahead();
   bool settle_head();
+  void flush(int rail);
   void flush();
-  void on_event(std::uint32_t events);
-  void want_writable(bool wanted);
-  void end(const transport::tcp::IoResult& result);
+  bool has_output() const;
+  void on_event(int rail, std::uint32_t events);
+  void want_writable(int rail, bool wanted);
+  void end(int rail, const transport::tcp::IoResult& result);
+
+  // link_endpoint_healing.cc
+  void watch(int rail, transport::tcp::Fd fd);
   void act();
+  void dial(Nanos now);
+  void dial_ended(int rail);
   void start_probe();
   void check_probe();
   void drop_probe();
@@ -75,12 +107,10 @@ class LinkEndpoint final : public transport::Endpoint {
   const Clock& clock_;
   const LinkOptions options_;
   Link link_;
-  transport::tcp::Rail rail_;
+  std::vector<RailIo> rails_;
   LinkQueue queue_;
   ReceivedFrame head_;  // what front() shows: a copy, so that the queue may grow meanwhile
   bool has_head_ = false;
-  bool has_header_ = false;  // of the frame whose first bytes are staged
-  bool wants_writable_ = false;
   bool send_blocked_ = false;
   std::size_t blocked_at_ = 0;  // bytes stored when a send was refused
   bool closure_shown_ = false;
@@ -90,8 +120,7 @@ class LinkEndpoint final : public transport::Endpoint {
 
 // Takes over `fd`, a connected and authenticated stream socket on which no byte of the frame stream
 // has been read. `poller` and `clock` must outlive the endpoint. Fails if `fd` is no socket.
-Result<std::unique_ptr<transport::Endpoint>> make_link_endpoint(event::Poller& poller,
-                                                                const Clock& clock, int fd,
-                                                                LinkOptions options);
+Result<std::unique_ptr<LinkEndpoint>> make_link_endpoint(event::Poller& poller, const Clock& clock,
+                                                         int fd, LinkOptions options);
 
 }  // namespace syncline::cluster

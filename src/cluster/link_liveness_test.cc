@@ -145,12 +145,15 @@ TEST(LinkLiveness, EvidenceCountsAtOnceUnlessThePeerLeft) {
   EXPECT_EQ(c.link.status().code(), Code::kShutdown);
 }
 
-TEST(LinkLiveness, ClosingABrokenLinkEndsIt) {
+TEST(LinkLiveness, ClosingABrokenLinkEndsItWithThePeer) {
   LinkTestEnd a(0, 1);
   a.send(0, 10);
   a.link.on_end("reset", 0);
-  EXPECT_FALSE(a.link.has_unsent()) << "nothing can be done for it";
+  EXPECT_TRUE(a.link.has_unsent()) << "a new connection may still come";
   a.link.close();
+  EXPECT_EQ(a.link.state(), Link::State::kClosing);
+  a.link.on_probe(ProbeResult::kRefused, 0);
+  EXPECT_FALSE(a.link.has_unsent()) << "nothing can be done for it";
   EXPECT_EQ(a.link.state(), Link::State::kClosed);
   EXPECT_EQ(a.link.status().code(), Code::kShutdown);
 }

@@ -65,13 +65,8 @@ class MeshBuilder {
   }
 
   void listen(transport::tcp::Fd listener) {
-    AcceptorOptions options;
-    options.handshake = data_handshake(config_);
-    options.insecure = config_.insecure;
-    options.name = "data";
-    options.log = config_.log;
     mesh_.acceptor = std::make_unique<Acceptor>(
-        poller_, clock_, std::move(listener), std::move(options),
+        poller_, clock_, std::move(listener), data_acceptor(config_),
         [this](AuthenticatedSocket socket) { on_accept(std::move(socket)); });
   }
 
@@ -79,7 +74,7 @@ class MeshBuilder {
     auto addresses = addresses_of(member(peer));
     if (!addresses.ok()) return addresses.status();
     DialOptions options;
-    options.addresses = std::move(addresses).value();
+    options.addresses = {addresses.value().front()};  // the other rails follow later
     options.insecure = config_.insecure;
     options.deadline = deadline_;
     options.refused_is_final = true;  // its listener was open before the view was made
@@ -268,6 +263,15 @@ HandshakeConfig data_handshake(const MeshConfig& config) {
   out.view = config.view.view;
   out.job = config.view.job;
   return out;
+}
+
+AcceptorOptions data_acceptor(const MeshConfig& config) {
+  AcceptorOptions options;
+  options.handshake = data_handshake(config);
+  options.insecure = config.insecure;
+  options.name = "data";
+  options.log = config.log;
+  return options;
 }
 
 Result<std::vector<Address>> addresses_of(const Member& member) {

@@ -25,7 +25,7 @@ struct MeshConfig {
 struct Mesh {
   std::map<int, AuthenticatedSocket> sockets;  // one for each of config.peers
   // The data listener: answers probes, turns everything else away and logs it. Call progress() on
-  // it with the poller's other users; set_on_accept() to take reconnections.
+  // it with the poller's other users; set_on_accept() to take reconnections (cluster/healer.h).
   std::unique_ptr<Acceptor> acceptor;
 };
 
@@ -38,6 +38,9 @@ Result<Mesh> connect_mesh(event::Poller& poller, const Clock& clock, const MeshC
 
 // The handshake of this rank within a view, for later connections (heal, probe) of its links.
 HandshakeConfig data_handshake(const MeshConfig& config);
+
+// Of a listener that serves this rank's peers.
+AcceptorOptions data_acceptor(const MeshConfig& config);
 
 // Addresses of a member as the dialer takes them; kCorrupt if one is no address.
 Result<std::vector<transport::tcp::Address>> addresses_of(const Member& member);

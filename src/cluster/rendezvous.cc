@@ -50,15 +50,18 @@ class Rendezvous {
                             ? (file ? host_by_file(uri.value()) : host_by_tcp(uri.value()))
                             : (file ? join_by_file(uri.value()) : join_by_tcp(uri.value()));
     if (!view.ok()) return view.status();
-    return Joined{std::move(view).value(), std::move(data_listener_)};
+    return Joined{std::move(view).value(), std::move(data_listeners_)};
   }
 
  private:
   Status open_data(const Address& local) {
-    auto fd = open_data_listener(config_, local);
-    if (!fd.ok()) return fd.status();
-    data_listener_ = std::move(fd).value();
-    self_.addresses = {transport::tcp::local_address(data_listener_.get()).to_string()};
+    auto opened = open_data_listeners(config_, local);
+    if (!opened.ok()) return opened.status();
+    data_listeners_ = std::move(opened).value();
+    self_.addresses.clear();
+    for (const Fd& fd : data_listeners_) {
+      self_.addresses.push_back(transport::tcp::local_address(fd.get()).to_string());
+    }
     return {};
   }
 
@@ -252,7 +255,7 @@ class Rendezvous {
   Member self_;
   Nanos deadline_;
   Nanos report_at_;
-  Fd data_listener_;
+  std::vector<Fd> data_listeners_;
 };
 
 }  // namespace
@@ -274,7 +277,7 @@ Result<Joined> rendezvous(event::Poller& poller, const Clock& clock, const Rende
                   "discover_rank() checks the rank");
   if (config.world_size == 1) {
     View alone{1, new_incarnation(), {std::move(self)}};
-    return Joined{std::move(alone), Fd()};
+    return Joined{std::move(alone), {}};
   }
   return Rendezvous(poller, clock, config, std::move(self)).run();
 }

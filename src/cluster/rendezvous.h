@@ -14,6 +14,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "cluster/interfaces.h"
@@ -45,7 +46,8 @@ struct RendezvousConfig {
 
 struct Joined {
   View view;
-  transport::tcp::Fd data_listener;  // of members[rank].addresses; invalid in a world of one
+  // In the order of members[rank].addresses, one for each rail; none in a world of one.
+  std::vector<transport::tcp::Fd> data_listeners;
 };
 
 // A Member for this process: host name and id, pid, parent; `incarnation` is fresh.

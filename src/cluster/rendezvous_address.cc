@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 
 namespace syncline::cluster {
 namespace {
@@ -14,9 +15,12 @@ using transport::tcp::Fd;
 using transport::tcp::HostPort;
 using transport::tcp::PortRange;
 
+constexpr std::size_t kDataRailsMax = 8;
 constexpr int kBacklog = 1024;  // ranks arrive all at once
 
-Status invalid(std::string message) { return Status(Code::kInvalidArgument, std::move(message)); }
+Status unusable_address(std::string message) {
+  return Status(Code::kInvalidArgument, std::move(message));
+}
 
 bool all_loopback(const std::vector<Address>& addresses) {
   return std::all_of(addresses.begin(), addresses.end(),
@@ -39,7 +43,8 @@ Result<std::vector<Fd>> adopt_listener(int fd) {
   const bool good =
       ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 1;
   if (!good) {
-    return invalid("SYNCLINE_RENDEZVOUS_FD=" + std::to_string(fd) + " is no listening socket");
+    return unusable_address("SYNCLINE_RENDEZVOUS_FD=" + std::to_string(fd) +
+                            " is no listening socket");
   }
   (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
   (void)::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -61,7 +66,8 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
   };
   if (starts("tcp://")) {
     auto where = transport::tcp::parse_host_port(uri.substr(6));
-    if (!where.ok()) return invalid("rendezvous '" + uri + "': " + where.status().message());
+    if (!where.ok())
+      return unusable_address("rendezvous '" + uri + "': " + where.status().message());
     out.where = std::move(where).value();
     return out;
   }
@@ -71,7 +77,8 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
     if (folder.compare(0, 2, "//") == 0) folder = folder.substr(2);
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     if (folder.empty() || folder.front() != '/') {
-      return invalid("rendezvous '" + uri + "' needs an absolute folder, such as file:/shared/dir");
+      return unusable_address("rendezvous '" + uri +
+                              "' needs an absolute folder, such as file:/shared/dir");
     }
     out.folder = folder;
     return out;
@@ -80,7 +87,8 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
     return Status(Code::kUnsupported,
                   "rendezvous '" + uri + "' is not built yet; use tcp://host:port");
   }
-  return invalid("rendezvous '" + uri + "' is neither tcp://host:port nor file:/dir nor slurm:");
+  return unusable_address("rendezvous '" + uri +
+                          "' is neither tcp://host:port nor file:/dir nor slurm:");
 }
 
 Result<std::vector<Address>> rendezvous_addresses(const RendezvousConfig& config,
@@ -110,7 +118,7 @@ Result<std::vector<Fd>> open_rendezvous_listeners(const RendezvousConfig& config
                                                   const HostPort& where) {
   if (config.listen_fd >= 0) return adopt_listener(config.listen_fd);
   if (where.port == 0) {
-    return invalid(
+    return unusable_address(
         "rendezvous port 0 needs an inherited listening socket (SYNCLINE_RENDEZVOUS_FD)");
   }
   const auto addresses = rendezvous_addresses(config, where);
@@ -151,22 +159,37 @@ Result<Fd> open_file_listener(const RendezvousConfig& config) {
   return transport::tcp::listen_on(interfaces.value().front().address, {}, kBacklog);
 }
 
-Result<Fd> open_data_listener(const RendezvousConfig& config, const Address& local) {
+Result<std::vector<Fd>> open_data_listeners(const RendezvousConfig& config, const Address& local) {
+  std::vector<Address> addresses;
   if (local.is_loopback() || (local.is_any() && config.one_host)) {
-    return transport::tcp::listen_on(local.is_any() ? loopback(0) : local, config.ports, kBacklog);
+    addresses.push_back(local.is_any() ? loopback(0) : local);
+  } else if (!config.interfaces.given() && !local.is_any()) {
+    addresses.push_back(local);
+  } else {
+    const auto interfaces = chosen_interfaces(config);
+    if (!interfaces.ok()) return interfaces.status();
+    // Of the family in which rank 0 was reached, if the interface has it.
+    const auto& list = interfaces.value();
+    auto best = std::find_if(list.begin(), list.end(), [&](const Interface& each) {
+      return each.address.family() == local.family() && !each.link_local;
+    });
+    if (best == list.end()) best = list.begin();
+    std::set<std::string> names;
+    for (auto each = best; each != list.end(); ++each) {
+      const bool fits =
+          each->address.family() == best->address.family() && each->link_local == best->link_local;
+      const bool several = config.interfaces.given() && addresses.size() < kDataRailsMax;
+      if (each != best && !(fits && several)) continue;
+      if (names.insert(each->name).second) addresses.push_back(each->address);
+    }
   }
-  if (!config.interfaces.given() && !local.is_any()) {
-    return transport::tcp::listen_on(local, config.ports, kBacklog);
+  std::vector<Fd> listeners;
+  for (const Address& address : addresses) {
+    auto fd = transport::tcp::listen_on(address, config.ports, kBacklog);
+    if (!fd.ok()) return fd.status();
+    listeners.push_back(std::move(fd).value());
   }
-  const auto interfaces = chosen_interfaces(config);
-  if (!interfaces.ok()) return interfaces.status();
-  // Of the family in which rank 0 was reached, if the interface has it.
-  const auto& list = interfaces.value();
-  auto best = std::find_if(list.begin(), list.end(), [&](const Interface& each) {
-    return each.address.family() == local.family() && !each.link_local;
-  });
-  if (best == list.end()) best = list.begin();
-  return transport::tcp::listen_on(best->address, config.ports, kBacklog);
+  return listeners;
 }
 
 }  // namespace syncline::cluster

@@ -40,7 +40,10 @@ Result<transport::tcp::Fd> open_file_listener(const RendezvousConfig& config);
 // On the same path as `local`, this host's end of a connection to rank 0 (or rank 0's listener):
 // loopback if that is, else the interface the user chose, else that address itself. Never all
 // interfaces.
-Result<transport::tcp::Fd> open_data_listener(const RendezvousConfig& config,
-                                              const transport::tcp::Address& local);
+// Where this rank serves its peers, the first of several rails first: one listener for each
+// interface that `interfaces` names in the family of the first, at most kRailsMax. Without a filter
+// there is one.
+Result<std::vector<transport::tcp::Fd>> open_data_listeners(const RendezvousConfig& config,
+                                                            const transport::tcp::Address& local);
 
 }  // namespace syncline::cluster

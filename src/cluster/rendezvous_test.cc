@@ -26,7 +26,7 @@ void expect_same_view(std::deque<Rank>& ranks) {
     EXPECT_EQ(view.members[i].host_id, host_id());
     EXPECT_EQ(view.members[i].addresses,
               std::vector<std::string>{
-                  transport::tcp::local_address(ranks[i].joined->value().data_listener.get())
+                  transport::tcp::local_address(ranks[i].joined->value().data_listeners[0].get())
                       .to_string()});
   }
 }

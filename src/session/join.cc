@@ -3,8 +3,7 @@
 
 #include "base/env.h"
 #include "cluster/crypto.h"
-#include "cluster/link_endpoint.h"
-#include "cluster/mesh.h"
+#include "cluster/healer.h"
 #include "cluster/rank_env.h"
 #include "cluster/rendezvous.h"
 #include "session/log.h"
@@ -40,7 +39,7 @@ struct Joining {
 // Lives as long as the session.
 struct Wiring {
   MonotonicClock clock;
-  std::unique_ptr<cluster::Acceptor> acceptor;
+  std::unique_ptr<cluster::Healer> healer;
 };
 
 std::string label_of(const cluster::Member& member) {
@@ -48,7 +47,7 @@ std::string label_of(const cluster::Member& member) {
          std::to_string(member.pid) + ")";
 }
 
-transport::tcp::Fd meet(Joining& join) {
+std::vector<transport::tcp::Fd> meet(Joining& join) {
   cluster::RendezvousConfig config;
   config.uri = join.env.rendezvous;
   config.listen_fd = join.env.rendezvous_fd;
@@ -68,7 +67,7 @@ transport::tcp::Fd meet(Joining& join) {
   auto joined = value_or_throw(
       cluster::rendezvous(join.context->engine->poller(), *join.clock, config, std::move(self)));
   join.view = std::move(joined.view);
-  return std::move(joined.data_listener);
+  return std::move(joined.data_listeners);
 }
 
 bool same_host(const cluster::Member& a, const cluster::Member& b) {
@@ -102,7 +101,8 @@ transport::shm::Endpoints connect_shm(Joining& join, int local_ranks) {
   return endpoints;
 }
 
-std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, const cluster::Member& member,
+std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, cluster::Healer& healer,
+                                              const cluster::Member& member,
                                               cluster::AuthenticatedSocket socket) {
   cluster::LinkOptions link;
   link.self_rank = join.env.rank;
@@ -116,11 +116,14 @@ std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, const cluster::Memb
   link.silence = join.options.silence.count() * kMillisecond;
   link.suspect = INT64_MAX;  // the engine watches all transports alike
   link.log = join.log;
-  return value_or_throw(cluster::make_link_endpoint(join.context->engine->poller(), *join.clock,
-                                                    socket.fd.release(), std::move(link)));
+  throw_if_error(healer.prepare(member.rank, link));
+  auto endpoint = value_or_throw(cluster::make_link_endpoint(
+      join.context->engine->poller(), *join.clock, socket.fd.release(), std::move(link)));
+  healer.add(member.rank, endpoint.get());
+  return endpoint;
 }
 
-void connect_tcp(Joining& join, Wiring& wiring, transport::tcp::Fd listener,
+void connect_tcp(Joining& join, Wiring& wiring, std::vector<transport::tcp::Fd> listeners,
                  transport::shm::Endpoints& endpoints) {
   cluster::MeshConfig mesh;
   mesh.view = join.view;
@@ -143,11 +146,14 @@ void connect_tcp(Joining& join, Wiring& wiring, transport::tcp::Fd listener,
   mesh.timeout = join.options.connect_timeout.count() * kMillisecond;
   mesh.log = join.log;
   auto connected = value_or_throw(cluster::connect_mesh(join.context->engine->poller(), *join.clock,
-                                                        mesh, std::move(listener)));
-  wiring.acceptor = std::move(connected.acceptor);
+                                                        mesh, std::move(listeners.front())));
+  listeners.erase(listeners.begin());
+  wiring.healer = std::make_unique<cluster::Healer>(join.context->engine->poller(), *join.clock,
+                                                    std::move(mesh), std::move(connected.acceptor),
+                                                    std::move(listeners));
   for (auto& [rank, socket] : connected.sockets) {
     const cluster::Member& member = join.view.members[static_cast<std::size_t>(rank)];
-    endpoints[rank] = make_tcp(join, member, std::move(socket));
+    endpoints[rank] = make_tcp(join, *wiring.healer, member, std::move(socket));
   }
 }
 
@@ -210,13 +216,13 @@ Session init(const SessionOptions& code_options) {
   join.clock = &wiring->clock;
   join.key = value_or_throw(cluster::load_job_key(env)).key;
   if (join.transports.shm) join.shm_listener = value_or_throw(transport::shm::Listener::open());
-  transport::tcp::Fd listener = meet(join);
+  std::vector<transport::tcp::Fd> listeners = meet(join);
 
   const Locality locality = locality_of(join.view, rank);
   choose(join, locality);
   transport::shm::Endpoints endpoints;
   if (join.transports.shm) endpoints = connect_shm(join, locality.local_ranks);
-  connect_tcp(join, *wiring, std::move(listener), endpoints);
+  connect_tcp(join, *wiring, std::move(listeners), endpoints);
 
   std::vector<exec::Channel*> peers(join.view.members.size(), nullptr);
   for (auto& [peer, endpoint] : endpoints) {
@@ -225,7 +231,7 @@ Session init(const SessionOptions& code_options) {
                                                      std::move(endpoint));
   }
   join.context->engine->add_ticker([wiring](Nanos now) {
-    if (wiring->acceptor != nullptr) wiring->acceptor->progress(now);
+    if (wiring->healer != nullptr) wiring->healer->progress(now);
   });
   auto impl = open_world(join.context, rank, std::move(peers));
   impl->local_rank = locality.local_rank;

@@ -68,7 +68,7 @@ bool get_identity(ByteReader& reader, HandshakeType type, HandshakeIdentity& id)
   id.peer_incarnation = reader.get<std::uint64_t>();
   id.view = reader.get<std::uint64_t>();
   id.job = reader.get<std::uint64_t>();
-  return reader.ok() && reserved == 0 && id.flags <= kFlagKeyless && role >= 1 && role <= 3 &&
+  return reader.ok() && reserved == 0 && id.flags <= kFlagKeyless && role >= 1 && role <= 4 &&
          level >= 1 && level <= 3;
 }
 

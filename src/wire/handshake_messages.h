@@ -36,6 +36,7 @@ enum class ConnectionRole : std::uint8_t {
   kRendezvous = 1,  // joining the job at rank 0
   kData = 2,        // a rail of the link between two ranks
   kProbe = 3,       // "are you still there?"; closed after the handshake
+  kHeal = 4,        // a later connection of a rail; begins with a resume frame
 };
 
 // Protection of what follows the handshake.

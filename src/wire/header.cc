@@ -34,7 +34,11 @@ bool has_valid_length(const Header& header) {
     case Type::kAck:
     case Type::kHeartbeat:
     case Type::kGoodbye:
+    case Type::kNack:
+    case Type::kRailDown:
       return header.length == 0;
+    case Type::kResume:
+      return header.length >= kResumeBytesMin && header.length <= kResumeBytesMax;
     default:
       return payload <= kPayloadBytesMax;
   }
@@ -73,7 +77,7 @@ Verdict decode(const std::byte* bytes, const Expectation& expected, Header& out)
   }
   Header header;
   header.type = load<Type>(bytes, kAtType);
-  if (header.type < Type::kData || header.type > Type::kResume) return Verdict::kBadType;
+  if (header.type < Type::kData || header.type > Type::kRailDown) return Verdict::kBadType;
   header.flags = load<std::uint16_t>(bytes, kAtFlags);
   if ((header.flags & ~kKnownFlags) != 0) return Verdict::kBadFlags;
   header.wire_type = load<std::uint16_t>(bytes, kAtWireType);

@@ -23,13 +23,26 @@ enum class Type : std::uint8_t {
   kAck = 4,        // nothing but a cumulative acknowledgement
   kHeartbeat = 5,  // a sign of life; acknowledges too
   kGoodbye = 6,    // the last sequenced frame of its sender
-  kResume = 7,     // reserved: reconciles two ends after a reconnect
+  kResume = 7,     // the first frame of a later connection: what its sender has received
+  kNack = 8,       // frame number `step` arrived damaged: send it again
+  kRailDown = 9,   // rail `step` has ended at the sender
 };
+
+// Payload of a resume: the receiver's incarnation u64, received u32, bits u32, then a bitmap of the
+// `bits` frames after the next one that is due: bit 0 of byte 0 is frame received + 2.
+inline constexpr std::size_t kResumeBytesMin = 16;
+inline constexpr std::uint32_t kFramesAheadMax = 8192;  // beyond the last frame received in order
+inline constexpr std::size_t kResumeBytesMax = kResumeBytesMin + kFramesAheadMax / 8;
 
 // Types that consume a rail_seq and stay in the sender's store until acknowledged.
 constexpr bool is_sequenced(Type type) {
   return type == Type::kData || type == Type::kAbort || type == Type::kNotify ||
          type == Type::kGoodbye;
+}
+
+// Signed difference of two frame numbers, modulo 2^32.
+constexpr std::int32_t distance(std::uint32_t from, std::uint32_t to) {
+  return static_cast<std::int32_t>(to - from);
 }
 
 // The low byte of `flags` belongs to the layers above the link and travels as it is.

@@ -113,7 +113,7 @@ TEST(Header, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(verdict_of(forged(good, 0, {'G', 'E'})), Verdict::kBadMagic);
   EXPECT_EQ(verdict_of(forged(good, 2, {9})), Verdict::kBadVersion);
   EXPECT_EQ(verdict_of(forged(good, 3, {0})), Verdict::kBadType);
-  EXPECT_EQ(verdict_of(forged(good, 3, {8})), Verdict::kBadType);
+  EXPECT_EQ(verdict_of(forged(good, 3, {10})), Verdict::kBadType);
   EXPECT_EQ(verdict_of(forged(good, 5, {0x03})), Verdict::kBadFlags);
   EXPECT_EQ(verdict_of(forged(good, 6, {1})), Verdict::kBadWireType);
   EXPECT_EQ(verdict_of(good, {kExpected.view, 5}), Verdict::kStaleIncarnation);

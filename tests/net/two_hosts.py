@@ -19,7 +19,7 @@ def missing():
     """Why these tests cannot run here, or None."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    for tool in ("ip", "unshare", "ss"):
+    for tool in ("ip", "unshare", "ss", "tc", "nft"):
         if shutil.which(tool) is None:
             return f"{tool} is not installed"
     probe = f"synprobe{os.getpid()}"
@@ -70,18 +70,22 @@ class TwoHosts(unittest.TestCase):
         self.hosts = [Host(i, self.folder) for i in range(2)]
         self.started = []
         self.addCleanup(self.clean_up)
-        a, b = self.hosts
         for host in self.hosts:
             self.ip("netns", "add", host.namespace)
-        self.ip("link", "add", "eth0", "netns", a.namespace, "type", "veth", "peer", "name", "eth0", "netns", b.namespace)
+        self.join_hosts()
         for host in self.hosts:
-            self.ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
-            for device in ("lo", "eth0"):
-                self.ip("-n", host.namespace, "link", "set", device, "up")
+            self.ip("-n", host.namespace, "link", "set", "lo", "up")
             # `ip netns exec` shows this file as /etc/hosts.
             os.makedirs(f"/etc/netns/{host.namespace}")
             with open(f"/etc/netns/{host.namespace}/hosts", "w", encoding="ascii") as file:
                 file.write("127.0.0.1 localhost\n" + "".join(f"{h.address} {h.name}\n" for h in self.hosts))
+
+    def join_hosts(self):
+        a, b = self.hosts
+        self.ip("link", "add", "eth0", "netns", a.namespace, "type", "veth", "peer", "name", "eth0", "netns", b.namespace)
+        for host in self.hosts:
+            self.ip("-n", host.namespace, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            self.ip("-n", host.namespace, "link", "set", "eth0", "up")
 
     @staticmethod
     def ip(*arguments):

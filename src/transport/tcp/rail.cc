@@ -20,7 +20,12 @@ IoResult failed(int error) {
 
 }  // namespace
 
-Rail::Rail(Fd fd) : fd_(std::move(fd)) { tune_stream(fd_.get()); }
+void Rail::open(Fd fd) {
+  close();
+  fd_ = std::move(fd);
+  staging_.drop_untaken();
+  tune_stream(fd_.get());
+}
 
 IoResult Rail::write(std::span<const std::span<const std::byte>> pieces) {
   std::array<iovec, kPiecesMax> vectors;

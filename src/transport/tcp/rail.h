@@ -27,8 +27,9 @@ struct IoResult {
 // Confined. Never blocks, never raises SIGPIPE, retries EINTR.
 class Rail {
  public:
-  // Tunes the socket (no delay, non-blocking).
-  explicit Rail(Fd fd);
+  Rail() = default;
+  // Closes what it has. Tunes the socket (no delay, non-blocking). Taken frames stay readable.
+  void open(Fd fd);
 
   // Writes as much of the pieces as the kernel takes, in one call.
   IoResult write(std::span<const std::span<const std::byte>> pieces);

@@ -125,10 +125,13 @@ void tune_stream(int fd) {
   if (flags >= 0 && (flags & O_NONBLOCK) == 0) (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-Connecting start_connect(const Address& to) {
+Connecting start_connect(const Address& to, const Address& from) {
   Connecting out;
   out.fd = raw_socket(to);
   if (!out.fd.valid()) return {Fd(), errno};
+  if (from.length() != 0 && ::bind(out.fd.get(), from.get(), from.length()) != 0) {
+    return {Fd(), errno};
+  }
   tune_stream(out.fd.get());
   int result;
   do {

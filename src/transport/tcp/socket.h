@@ -58,8 +58,9 @@ struct Connecting {
   Fd fd;
   int error = 0;  // errno of a failure at once; else 0, and `fd` is valid
 };
-// Begins a connection and returns at once; poll for writability, then ask connect_error().
-Connecting start_connect(const Address& to);
+// Begins a connection, from a local address if `from` has one, and returns at once; poll for
+// writability, then ask connect_error().
+Connecting start_connect(const Address& to, const Address& from = {});
 // 0: connected. EINPROGRESS: not decided yet. Else why it failed.
 int connect_error(int fd);
 

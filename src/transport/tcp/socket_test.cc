@@ -147,8 +147,10 @@ struct RailPair {
     const auto listener = listen_on(loopback());
     Fd client = std::move(connect_any({local_address(listener->get())}, soon())).value();
     Fd server = std::move(std::move(accept_from(listener->get())).value().value());
-    a = std::make_unique<Rail>(std::move(client));
-    b = std::make_unique<Rail>(std::move(server));
+    a = std::make_unique<Rail>();
+    a->open(std::move(client));
+    b = std::make_unique<Rail>();
+    b->open(std::move(server));
   }
   IoResult read_b() {
     IoResult result;

@@ -39,6 +39,10 @@ class Staging {
   // Takes and releases at once.
   void skip(std::size_t bytes) { current_->begin += bytes; }
   void release(Block* block);
+  // Forgets the untaken bytes: the connection that brought them has ended. Taken frames stay.
+  void drop_untaken() {
+    if (current_ != nullptr) current_->end = current_->begin;
+  }
 
   std::size_t blocks() const { return all_.size(); }
 

@@ -1,0 +1,97 @@
+#include "cluster/healer.h"
+
+#include <algorithm>
+
+namespace syncline::cluster {
+namespace {
+
+constexpr Nanos kHealConnectLimit = 100 * kMillisecond;
+constexpr Nanos kHealBackoffMax = 50 * kMillisecond;
+constexpr Nanos kHealRoundLimit = kSecond;  // then a new dialer starts afresh
+
+const Member& member_of(const MeshConfig& config, int rank) {
+  return config.view.members[static_cast<std::size_t>(rank)];
+}
+
+}  // namespace
+
+Healer::Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
+               std::unique_ptr<Acceptor> first, std::vector<transport::tcp::Fd> others)
+    : poller_(poller), clock_(clock), config_(std::move(config)) {
+  const auto own = addresses_of(member_of(config_, config_.rank));
+  if (own.ok()) own_ = own.value();
+  acceptors_.push_back(std::move(first));
+  for (transport::tcp::Fd& fd : others) {
+    acceptors_.push_back(std::make_unique<Acceptor>(
+        poller_, clock_, std::move(fd), data_acceptor(config_), [](const AuthenticatedSocket&) {}));
+  }
+  for (const auto& acceptor : acceptors_) {
+    acceptor->set_on_accept([this, at = acceptor.get()](AuthenticatedSocket socket) {
+      on_accept(*at, std::move(socket));
+    });
+  }
+  carriers_ = std::make_unique<CarrierWatch>(poller_, own_,
+                                             [this](int rail, bool up) { on_carrier(rail, up); });
+}
+
+Status Healer::prepare(int peer, LinkOptions& options) {
+  auto addresses = addresses_of(member_of(config_, peer));
+  if (!addresses.ok()) return addresses.status();
+  const std::size_t rails = std::min(addresses.value().size(), own_.size());
+  options.rails =
+      static_cast<int>(std::clamp<std::size_t>(rails, 1, std::size_t{LinkStore::kRailsMax}));
+  options.heals = true;
+  options.on_destroy = [this, peer] { links_.erase(peer); };
+  if (config_.rank > peer) {
+    options.dial = [this, peer](int rail) { return dial(peer, rail); };
+  }
+  addresses_[peer] = std::move(addresses).value();
+  return {};
+}
+
+std::unique_ptr<Dialer> Healer::dial(int peer, int rail) {
+  if (!carriers_->is_up(rail)) return nullptr;
+  DialOptions options;
+  options.addresses = {addresses_.at(peer)[static_cast<std::size_t>(rail)]};
+  options.insecure = config_.insecure;
+  options.refused_is_final = true;
+  options.deadline = clock_.now() + kHealRoundLimit;
+  options.connect_limit = kHealConnectLimit;
+  options.backoff_max = kHealBackoffMax;
+  if (own_.size() > 1) options.from = own_[static_cast<std::size_t>(rail)].with_port(0);
+  options.handshake = data_handshake(config_);
+  options.handshake.role = wire::ConnectionRole::kHeal;
+  options.handshake.rail = static_cast<std::uint16_t>(rail);
+  options.handshake.peer_rank = peer;
+  options.handshake.peer_incarnation = member_of(config_, peer).incarnation;
+  return std::make_unique<Dialer>(poller_, clock_, std::move(options));
+}
+
+void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
+  const auto link = links_.find(socket.peer_rank);
+  const bool fits = link != links_.end() && socket.role == wire::ConnectionRole::kHeal &&
+                    socket.peer_rank > config_.rank &&
+                    socket.peer_incarnation == member_of(config_, socket.peer_rank).incarnation;
+  if (!fits) return acceptor.note_refusal(socket, "this rank expects no connection");
+  link->second->attach(socket.rail, std::move(socket.fd));
+}
+
+// Inside poll(): the links are told later.
+void Healer::on_carrier(int rail, bool up) {
+  if (up) return;
+  log_to(config_.log, "the interface of rail " + std::to_string(rail) + " (" +
+                          own_[static_cast<std::size_t>(rail)].host() + ") lost its carrier");
+  lost_rails_.push_back(rail);
+}
+
+void Healer::progress(Nanos now) {
+  for (const auto& acceptor : acceptors_) acceptor->progress(now);
+  for (const int rail : lost_rails_) {
+    for (const auto& [peer, link] : links_) {
+      if (rail < link->link().rails()) link->rail_lost(rail, "its interface lost the carrier");
+    }
+  }
+  lost_rails_.clear();
+}
+
+}  // namespace syncline::cluster

@@ -1,0 +1,114 @@
+// LinkEndpoint: new connections for rails that ended, and whether the peer is still there.
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+#include "cluster/link_endpoint.h"
+
+namespace syncline::cluster {
+
+void LinkEndpoint::watch(int rail, transport::tcp::Fd fd) {
+  RailIo& to = at(rail);
+  if (to.io.is_open()) poller_.remove(to.io.fd());
+  to.io.open(std::move(fd));
+  to.has_header = to.wants_writable = false;
+  poller_.add(to.io.fd(), EPOLLIN, [this, rail](std::uint32_t events) { on_event(rail, events); });
+}
+
+void LinkEndpoint::attach(int rail, transport::tcp::Fd fd) {
+  if (rail < 0 || rail >= options_.rails || link_.state() == Link::State::kClosed) return;
+  read_ahead(rail);  // what the old connection brought need not come again
+  act();
+  now_ = clock_.now();
+  link_.on_connected(rail, now_);
+  (void)link_.take_actions();  // the old connection is replaced here, not closed
+  watch(rail, std::move(fd));
+  at(rail).dialer.reset();
+  flush(rail);
+  act();
+}
+
+void LinkEndpoint::rail_lost(int rail, const std::string& why) {
+  if (!options_.heals) return;
+  link_.on_end(why, now_, rail);
+  act();
+  flush();
+}
+
+transport::tcp::Address LinkEndpoint::local_address(int rail) const {
+  const auto& io = rails_[static_cast<std::size_t>(rail)].io;
+  return io.is_open() ? transport::tcp::local_address(io.fd()) : transport::tcp::Address();
+}
+
+// Carries out what the link asks for. Only here a connection is closed, never inside a read.
+void LinkEndpoint::act() {
+  while (link_.has_actions()) {
+    const LinkActions actions = link_.take_actions();
+    if (!actions.log.empty() && options_.log) options_.log(actions.log);
+    for (int rail = 0; rail < options_.rails; ++rail) {
+      RailIo& each = at(rail);
+      if ((actions.disconnect >> rail & 1) == 0 || !each.io.is_open()) continue;
+      poller_.remove(each.io.fd());
+      each.io.close();
+      each.has_header = false;
+    }
+    if (actions.probe) start_probe();
+  }
+}
+
+// The side that dials does not probe: its attempts say as much.
+void LinkEndpoint::dial(Nanos now) {
+  for (int rail = 0; rail < options_.rails; ++rail) {
+    std::unique_ptr<Dialer>& dialer = at(rail).dialer;
+    if (!link_.wants_connection(rail, now)) {
+      dialer.reset();
+      continue;
+    }
+    if (dialer == nullptr) dialer = options_.dial(rail);
+    if (dialer == nullptr) continue;  // no way there now
+    dialer->progress(now);
+    if (dialer->ended()) dial_ended(rail);
+  }
+}
+
+void LinkEndpoint::dial_ended(int rail) {
+  const std::unique_ptr<Dialer> dialer = std::move(at(rail).dialer);
+  auto socket = dialer->take();
+  if (socket.ok()) return attach(rail, std::move(socket.value().fd));
+  const bool another_process =
+      dialer->reject() && dialer->reject()->code == wire::RejectCode::kIncarnation;
+  const bool refused = socket.status().code() == Code::kPeerLost;
+  link_.on_probe(refused || another_process ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
+}
+
+void LinkEndpoint::start_probe() {
+  drop_probe();
+  if (options_.peer_address.length() == 0 || options_.dial) return;
+  transport::tcp::Connecting attempt = transport::tcp::start_connect(options_.peer_address);
+  if (attempt.error != 0) {
+    const bool refused = attempt.error == ECONNREFUSED;
+    return link_.on_probe(refused ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
+  }
+  probe_ = std::move(attempt.fd);
+  poller_.add(probe_.get(), EPOLLOUT, [this](std::uint32_t) {
+    check_probe();
+    act();
+  });
+  check_probe();
+}
+
+void LinkEndpoint::check_probe() {
+  const int error = transport::tcp::connect_error(probe_.get());
+  if (error == EINPROGRESS) return;
+  drop_probe();
+  if (error == 0) return link_.on_probe(ProbeResult::kAnswered, now_);
+  link_.on_probe(error == ECONNREFUSED ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
+}
+
+void LinkEndpoint::drop_probe() {
+  if (!probe_.valid()) return;
+  poller_.remove(probe_.get());
+  probe_.reset();
+}
+
+}  // namespace syncline::cluster
