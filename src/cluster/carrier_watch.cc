@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstring>
 
 #include "cluster/interfaces.h"
 
@@ -44,6 +45,33 @@ CarrierWatch::~CarrierWatch() {
 bool CarrierWatch::is_up(int index) const {
   const auto known = up_.find(interface_of_[static_cast<std::size_t>(index)]);
   return known == up_.end() || known->second;
+}
+
+void CarrierWatch::forget_neighbour(int index, const transport::tcp::Address& neighbour) {
+  const unsigned interface = interface_of_[static_cast<std::size_t>(index)];
+  if (!socket_.valid() || interface == 0) return;
+  struct Request {
+    nlmsghdr header{};
+    ndmsg body{};
+    rtattr attribute{};
+    std::array<std::byte, 16> address{};
+  } request;
+  const bool v4 = neighbour.family() == AF_INET;
+  const std::size_t bytes = v4 ? 4 : 16;
+  const void* raw = v4 ? static_cast<const void*>(
+                             &reinterpret_cast<const sockaddr_in*>(neighbour.get())->sin_addr)
+                       : static_cast<const void*>(
+                             &reinterpret_cast<const sockaddr_in6*>(neighbour.get())->sin6_addr);
+  request.header.nlmsg_type = RTM_DELNEIGH;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.header.nlmsg_len =
+      static_cast<std::uint32_t>(NLMSG_LENGTH(sizeof(ndmsg)) + RTA_LENGTH(bytes));
+  request.body.ndm_family = static_cast<unsigned char>(neighbour.family());
+  request.body.ndm_ifindex = static_cast<int>(interface);
+  request.attribute.rta_type = NDA_DST;
+  request.attribute.rta_len = static_cast<unsigned short>(RTA_LENGTH(bytes));
+  std::memcpy(request.address.data(), raw, bytes);
+  (void)::send(socket_.get(), &request, request.header.nlmsg_len, MSG_DONTWAIT);
 }
 
 void CarrierWatch::on_ready() {

@@ -23,6 +23,10 @@ class CarrierWatch {
   CarrierWatch& operator=(const CarrierWatch&) = delete;
 
   bool is_up(int index) const;
+  // Lets the kernel ask for the neighbour's hardware address at once. What was sent while the
+  // carrier was gone has left an entry that asks once a second only. Needs CAP_NET_ADMIN; without
+  // it, nothing happens and the path returns up to a second later.
+  void forget_neighbour(int index, const transport::tcp::Address& neighbour);
 
  private:
   void on_ready();

@@ -44,6 +44,11 @@ Status Healer::prepare(int peer, LinkOptions& options) {
   options.on_destroy = [this, peer] { links_.erase(peer); };
   if (config_.rank > peer) {
     options.dial = [this, peer](int rail) { return dial(peer, rail); };
+  } else {
+    options.probe = [this, peer] {
+      return std::make_unique<Dialer>(poller_, clock_,
+                                      options_for(peer, 0, wire::ConnectionRole::kProbe));
+    };
   }
   addresses_[peer] = std::move(addresses).value();
   return {};
@@ -51,6 +56,11 @@ Status Healer::prepare(int peer, LinkOptions& options) {
 
 std::unique_ptr<Dialer> Healer::dial(int peer, int rail) {
   if (!carriers_->is_up(rail)) return nullptr;
+  return std::make_unique<Dialer>(poller_, clock_,
+                                  options_for(peer, rail, wire::ConnectionRole::kHeal));
+}
+
+DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) const {
   DialOptions options;
   options.addresses = {addresses_.at(peer)[static_cast<std::size_t>(rail)]};
   options.insecure = config_.insecure;
@@ -60,11 +70,11 @@ std::unique_ptr<Dialer> Healer::dial(int peer, int rail) {
   options.backoff_max = kHealBackoffMax;
   if (own_.size() > 1) options.from = own_[static_cast<std::size_t>(rail)].with_port(0);
   options.handshake = data_handshake(config_);
-  options.handshake.role = wire::ConnectionRole::kHeal;
+  options.handshake.role = role;
   options.handshake.rail = static_cast<std::uint16_t>(rail);
   options.handshake.peer_rank = peer;
   options.handshake.peer_incarnation = member_of(config_, peer).incarnation;
-  return std::make_unique<Dialer>(poller_, clock_, std::move(options));
+  return options;
 }
 
 void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
@@ -78,7 +88,13 @@ void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
 
 // Inside poll(): the links are told later.
 void Healer::on_carrier(int rail, bool up) {
-  if (up) return;
+  if (up) {
+    for (const auto& [peer, addresses] : addresses_) {
+      if (static_cast<std::size_t>(rail) >= addresses.size()) continue;
+      carriers_->forget_neighbour(rail, addresses[static_cast<std::size_t>(rail)]);
+    }
+    return;
+  }
   log_to(config_.log, "the interface of rail " + std::to_string(rail) + " (" +
                           own_[static_cast<std::size_t>(rail)].host() + ") lost its carrier");
   lost_rails_.push_back(rail);

@@ -34,6 +34,7 @@ class Healer {
  private:
   void on_accept(Acceptor& acceptor, AuthenticatedSocket socket);
   void on_carrier(int rail, bool up);
+  DialOptions options_for(int peer, int rail, wire::ConnectionRole role) const;
   std::unique_ptr<Dialer> dial(int peer, int rail);
 
   event::Poller& poller_;

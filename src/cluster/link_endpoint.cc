@@ -203,7 +203,7 @@ void LinkEndpoint::flush(int rail) {
 void LinkEndpoint::progress(Nanos now) {
   now_ = now;
   read_ahead();
-  if (probe_.valid()) check_probe();
+  if (probe_.valid() || prober_ != nullptr) check_probe();
   link_.tick(now);
   act();
   if (options_.dial) dial(now);

@@ -28,6 +28,8 @@ struct LinkOptions {
   // Where the peer's process listens for connections of ranks: refused there means that it is dead.
   // Empty (length() == 0): never probed, so that a broken link fails only by silence.
   transport::tcp::Address peer_address;
+  // The same with a handshake, which the peer does not take for a port scan; may be empty.
+  std::function<std::unique_ptr<Dialer>()> probe;
   Nanos silence = 10 * kSecond;
   Nanos suspect = kSecond;
   int rails = 1;
@@ -99,6 +101,7 @@ class LinkEndpoint final : public transport::Endpoint {
   void act();
   void dial(Nanos now);
   void dial_ended(int rail);
+  static ProbeResult verdict_of(Dialer& dialer, const Status& status);
   void start_probe();
   void check_probe();
   void drop_probe();
@@ -116,6 +119,7 @@ class LinkEndpoint final : public transport::Endpoint {
   bool closure_shown_ = false;
   Nanos now_;  // newest time seen; exact enough for heartbeats
   transport::tcp::Fd probe_;
+  std::unique_ptr<Dialer> prober_;
 };
 
 // Takes over `fd`, a connected and authenticated stream socket on which no byte of the frame stream

@@ -75,15 +75,25 @@ void LinkEndpoint::dial_ended(int rail) {
   const std::unique_ptr<Dialer> dialer = std::move(at(rail).dialer);
   auto socket = dialer->take();
   if (socket.ok()) return attach(rail, std::move(socket.value().fd));
+  link_.on_probe(verdict_of(*dialer, socket.status()), now_);
+}
+
+ProbeResult LinkEndpoint::verdict_of(Dialer& dialer, const Status& status) {
+  if (status.ok()) return ProbeResult::kAnswered;
   const bool another_process =
-      dialer->reject() && dialer->reject()->code == wire::RejectCode::kIncarnation;
-  const bool refused = socket.status().code() == Code::kPeerLost;
-  link_.on_probe(refused || another_process ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
+      dialer.reject() && dialer.reject()->code == wire::RejectCode::kIncarnation;
+  const bool refused = status.code() == Code::kPeerLost;
+  return refused || another_process ? ProbeResult::kRefused : ProbeResult::kNoAnswer;
 }
 
 void LinkEndpoint::start_probe() {
   drop_probe();
-  if (options_.peer_address.length() == 0 || options_.dial) return;
+  if (options_.dial) return;
+  if (options_.probe) {
+    prober_ = options_.probe();
+    return;
+  }
+  if (options_.peer_address.length() == 0) return;
   transport::tcp::Connecting attempt = transport::tcp::start_connect(options_.peer_address);
   if (attempt.error != 0) {
     const bool refused = attempt.error == ECONNREFUSED;
@@ -98,6 +108,12 @@ void LinkEndpoint::start_probe() {
 }
 
 void LinkEndpoint::check_probe() {
+  if (prober_ != nullptr) {
+    prober_->progress(now_);
+    if (!prober_->ended()) return;
+    const std::unique_ptr<Dialer> ended = std::move(prober_);
+    return link_.on_probe(verdict_of(*ended, ended->take().status()), now_);
+  }
   const int error = transport::tcp::connect_error(probe_.get());
   if (error == EINPROGRESS) return;
   drop_probe();
@@ -106,6 +122,7 @@ void LinkEndpoint::check_probe() {
 }
 
 void LinkEndpoint::drop_probe() {
+  prober_.reset();
   if (!probe_.valid()) return;
   poller_.remove(probe_.get());
   probe_.reset();

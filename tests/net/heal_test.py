@@ -49,6 +49,13 @@ class Switched(TwoHosts):
     def inside(namespace, *command, check=True):
         return subprocess.run(["ip", "netns", "exec", namespace, *command], check=check, capture_output=True, text=True)
 
+    def forward(self, switch, rule):
+        """One rule for every frame that the switch forwards; "" takes it away."""
+        self.inside(switch, "nft", "delete", "table", "bridge", "fault", check=False)
+        if rule:
+            self.inside(switch, "nft", f"add table bridge fault; add chain bridge fault c {{ type filter hook forward priority 0 ; }}; "
+                        f"add rule bridge fault c {rule}")
+
     def start_job(self, count, **env):
         if not os.path.exists(os.path.join(self.hosts[0].home, ".config/syncline/job.key")):
             self.make_key(*self.hosts)
@@ -61,17 +68,20 @@ class Switched(TwoHosts):
 
     def times(self, rank=0):
         """[(begin, end)] in seconds of the calls so far."""
-        try:
-            with open(self.path(f"times{rank}"), encoding="ascii") as file:
-                lines = [line.split() for line in file if line.endswith("\n")]
-        except FileNotFoundError:
-            return []
+        lines = [line.split() for line in self.lines(rank) if line.endswith("\n")]
         return [(int(begin) / 1e9, int(end) / 1e9) for begin, end in lines]
 
     def begun(self, rank=0):
         """How many calls have begun."""
-        with open(self.path(f"times{rank}"), encoding="ascii") as file:
-            return sum(1 for line in file if line.strip())
+        return len(self.lines(rank))
+
+    def lines(self, rank):
+        """At one moment: the rank goes on writing."""
+        try:
+            with open(self.path(f"times{rank}"), encoding="ascii") as file:
+                return file.read().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
 
     def end_job(self):
         with open(self.path("stop"), "w", encoding="ascii"):
@@ -140,14 +150,7 @@ class OneRail(Switched):
     def test_silent_outages(self):
         switch = self.switches[0]
 
-        def set_drop(on):
-            if on:
-                rules = "table bridge cut { chain c { type filter hook forward priority 0; policy drop; } }"
-                subprocess.run(["ip", "netns", "exec", switch, "nft", "-f", "-"], input=rules, text=True, check=True)
-            else:
-                self.inside(switch, "nft", "delete", "table", "bridge", "cut")
-
-        self.outages(lambda: set_drop(True), lambda: set_drop(False), "silent")
+        self.outages(lambda: self.forward(switch, "drop"), lambda: self.forward(switch, ""), "silent")
 
     def test_outages_with_carrier(self):
         switch = self.switches[0]
@@ -155,8 +158,7 @@ class OneRail(Switched):
                      lambda: self.ip("-n", switch, "link", "set", "port0", "up"), "carrier")
 
     def test_loss(self):
-        rules = "table bridge loss { chain c { type filter hook forward priority 0; policy accept; numgen random mod 100 < 1 drop\n } }"
-        subprocess.run(["ip", "netns", "exec", self.switches[0], "nft", "-f", "-"], input=rules, text=True, check=True)
+        self.forward(self.switches[0], "numgen random mod 100 < 1 drop")
         self.start_job(2 * MIB)
         time.sleep(2 * EVENTS)
         calls = len(self.times())
@@ -220,10 +222,7 @@ class TwoRails(Switched):
     def test_silent(self):
         alone = self.single_rate()
         switch = self.switches[0]
-        rules = "table bridge cut { chain c { type filter hook forward priority 0; policy drop; } }"
-        self.check(alone, self.lose_rail(
-            lambda: subprocess.run(["ip", "netns", "exec", switch, "nft", "-f", "-"], input=rules, text=True, check=True),
-            lambda: self.inside(switch, "nft", "delete", "table", "bridge", "cut"), 700, "silent"))
+        self.check(alone, self.lose_rail(lambda: self.forward(switch, "drop"), lambda: self.forward(switch, ""), 700, "silent"))
 
 
 if __name__ == "__main__":
