@@ -13,6 +13,28 @@ const Member& member_of(const MeshConfig& config, int rank) {
   return config.view.members[static_cast<std::size_t>(rank)];
 }
 
+class DialConnector final : public Connector {
+ public:
+  DialConnector(event::Poller& poller, const Clock& clock, DialOptions options)
+      : dialer_(poller, clock, std::move(options)) {}
+  void progress(Nanos now) override { dialer_.progress(now); }
+  bool ended() const override { return dialer_.ended(); }
+  Outcome take() override {
+    auto socket = dialer_.take();
+    if (socket.ok()) {
+      return {std::make_unique<transport::tcp::SocketStream>(std::move(socket.value().fd)),
+              ProbeResult::kAnswered};
+    }
+    const bool another_process =
+        dialer_.reject() && dialer_.reject()->code == wire::RejectCode::kIncarnation;
+    const bool gone = another_process || socket.status().code() == Code::kPeerLost;
+    return {nullptr, gone ? ProbeResult::kRefused : ProbeResult::kNoAnswer};
+  }
+
+ private:
+  Dialer dialer_;
+};
+
 }  // namespace
 
 Healer::Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
@@ -46,18 +68,18 @@ Status Healer::prepare(int peer, LinkOptions& options) {
     options.dial = [this, peer](int rail) { return dial(peer, rail); };
   } else {
     options.probe = [this, peer] {
-      return std::make_unique<Dialer>(poller_, clock_,
-                                      options_for(peer, 0, wire::ConnectionRole::kProbe));
+      return std::make_unique<DialConnector>(poller_, clock_,
+                                             options_for(peer, 0, wire::ConnectionRole::kProbe));
     };
   }
   addresses_[peer] = std::move(addresses).value();
   return {};
 }
 
-std::unique_ptr<Dialer> Healer::dial(int peer, int rail) {
+std::unique_ptr<Connector> Healer::dial(int peer, int rail) {
   if (!carriers_->is_up(rail)) return nullptr;
-  return std::make_unique<Dialer>(poller_, clock_,
-                                  options_for(peer, rail, wire::ConnectionRole::kHeal));
+  return std::make_unique<DialConnector>(poller_, clock_,
+                                         options_for(peer, rail, wire::ConnectionRole::kHeal));
 }
 
 DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) const {
@@ -83,7 +105,8 @@ void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
                     socket.peer_rank > config_.rank &&
                     socket.peer_incarnation == member_of(config_, socket.peer_rank).incarnation;
   if (!fits) return acceptor.note_refusal(socket, "this rank expects no connection");
-  link->second->attach(socket.rail, std::move(socket.fd));
+  link->second->attach(socket.rail,
+                       std::make_unique<transport::tcp::SocketStream>(std::move(socket.fd)));
 }
 
 // Inside poll(): the links are told later.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cluster/carrier_watch.h"
+#include "cluster/dialer.h"
 #include "cluster/link_endpoint.h"
 #include "cluster/mesh.h"
 
@@ -35,7 +36,7 @@ class Healer {
   void on_accept(Acceptor& acceptor, AuthenticatedSocket socket);
   void on_carrier(int rail, bool up);
   DialOptions options_for(int peer, int rail, wire::ConnectionRole role) const;
-  std::unique_ptr<Dialer> dial(int peer, int rail);
+  std::unique_ptr<Connector> dial(int peer, int rail);
 
   event::Poller& poller_;
   const Clock& clock_;

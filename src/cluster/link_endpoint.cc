@@ -10,9 +10,9 @@
 namespace syncline::cluster {
 namespace {
 
+using transport::IoResult;
+using transport::IoState;
 using transport::SendResult;
-using transport::tcp::IoResult;
-using transport::tcp::IoState;
 
 constexpr std::size_t kPieces = 8;
 constexpr int kReadsAtATime = 16;  // of up to 1 MiB; then others get their turn
@@ -35,26 +35,22 @@ LinkConfig config_of(const LinkOptions& options) {
 
 }  // namespace
 
-LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock, transport::tcp::Fd fd,
-                           LinkOptions options)
+LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
+                           std::unique_ptr<transport::Stream> stream, LinkOptions options)
     : poller_(poller),
       clock_(clock),
       options_(std::move(options)),
       link_(config_of(options_), clock.now()),
       rails_(static_cast<std::size_t>(options_.rails)),
       now_(clock.now()) {
-  watch(0, std::move(fd));
+  watch(0, std::move(stream));
 }
 
 LinkEndpoint::~LinkEndpoint() {
   link_.close();
   flush();
   drop_probe();
-  for (RailIo& rail : rails_) {
-    if (!rail.io.is_open()) continue;
-    poller_.remove(rail.io.fd());
-    rail.io.close();
-  }
+  for (int rail = 0; rail < options_.rails; ++rail) unwatch(rail);
   if (options_.on_destroy) options_.on_destroy();
 }
 
@@ -253,7 +249,7 @@ void LinkEndpoint::on_event(int rail, std::uint32_t events) {
 
 void LinkEndpoint::want_writable(int rail, bool wanted) {
   RailIo& to = at(rail);
-  if (wanted == to.wants_writable || !to.io.is_open()) return;
+  if (wanted == to.wants_writable || !to.io.is_open() || to.io.fd() < 0) return;
   to.wants_writable = wanted;
   poller_.modify(to.io.fd(), wanted ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
@@ -278,7 +274,9 @@ Result<std::unique_ptr<LinkEndpoint>> make_link_endpoint(event::Poller& poller, 
                                        " ended before the link began; does that rank still run?")
         .with_peer(options.peer_rank);
   }
-  return std::make_unique<LinkEndpoint>(poller, clock, std::move(owned), std::move(options));
+  return std::make_unique<LinkEndpoint>(
+      poller, clock, std::make_unique<transport::tcp::SocketStream>(std::move(owned)),
+      std::move(options));
 }
 
 }  // namespace syncline::cluster

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "cluster/dialer.h"
+#include "cluster/connector.h"
 #include "cluster/link.h"
 #include "cluster/link_queue.h"
 #include "event/poller.h"
@@ -29,14 +29,14 @@ struct LinkOptions {
   // Empty (length() == 0): never probed, so that a broken link fails only by silence.
   transport::tcp::Address peer_address;
   // The same with a handshake, which the peer does not take for a port scan; may be empty.
-  std::function<std::unique_ptr<Dialer>()> probe;
+  std::function<std::unique_ptr<Connector>()> probe;
   Nanos silence = 10 * kSecond;
   Nanos suspect = kSecond;
   int rails = 1;
   // New connections can come: by `dial`, or from the peer by attach().
   bool heals = false;
-  // On the side that dials: how to reach the peer for a rail. Runs until it ends or is dropped.
-  std::function<std::unique_ptr<Dialer>(int rail)> dial;
+  // On the side that dials: how to reach the peer for a rail; null: there is no way now.
+  std::function<std::unique_ptr<Connector>(int rail)> dial;
   std::function<void(const std::string&)> log;  // may be empty
   std::function<void()> on_destroy;             // may be empty; called once, at the end
 };
@@ -46,7 +46,8 @@ struct LinkOptions {
 // whenever the poller runs, and arm() costs no system call.
 class LinkEndpoint final : public transport::Endpoint {
  public:
-  LinkEndpoint(event::Poller& poller, const Clock& clock, transport::tcp::Fd fd,
+  // `stream`: connected and authenticated, of which nothing was read.
+  LinkEndpoint(event::Poller& poller, const Clock& clock, std::unique_ptr<transport::Stream> stream,
                LinkOptions options);
   ~LinkEndpoint() override;
 
@@ -64,7 +65,7 @@ class LinkEndpoint final : public transport::Endpoint {
   const char* transport_name() const override { return "tcp"; }
 
   // A new connection of the peer for `rail`, authenticated, of which nothing was read.
-  void attach(int rail, transport::tcp::Fd fd);
+  void attach(int rail, std::unique_ptr<transport::Stream> stream);
   // The interface under a rail lost its carrier: do not wait for silence.
   void rail_lost(int rail, const std::string& why);
   // Proof from outside that the peer's process is gone, as a clause: "its launcher reports signal
@@ -72,14 +73,13 @@ class LinkEndpoint final : public transport::Endpoint {
   void report_dead(const std::string& what);
 
   const Link& link() const { return link_; }
-  transport::tcp::Address local_address(int rail) const;
 
  private:
   struct RailIo {
     transport::tcp::Rail io;
     bool has_header = false;  // of the frame whose first bytes are staged
     bool wants_writable = false;
-    std::unique_ptr<Dialer> dialer;
+    std::unique_ptr<Connector> connector;
   };
   RailIo& at(int rail) { return rails_[static_cast<std::size_t>(rail)]; }
 
@@ -94,14 +94,14 @@ class LinkEndpoint final : public transport::Endpoint {
   bool has_output() const;
   void on_event(int rail, std::uint32_t events);
   void want_writable(int rail, bool wanted);
-  void end(int rail, const transport::tcp::IoResult& result);
+  void end(int rail, const transport::IoResult& result);
 
   // link_endpoint_healing.cc
-  void watch(int rail, transport::tcp::Fd fd);
+  void watch(int rail, std::unique_ptr<transport::Stream> stream);
+  void unwatch(int rail);
   void act();
   void dial(Nanos now);
   void dial_ended(int rail);
-  static ProbeResult verdict_of(Dialer& dialer, const Status& status);
   void start_probe();
   void check_probe();
   void drop_probe();
@@ -119,7 +119,7 @@ class LinkEndpoint final : public transport::Endpoint {
   bool closure_shown_ = false;
   Nanos now_;  // newest time seen; exact enough for heartbeats
   transport::tcp::Fd probe_;
-  std::unique_ptr<Dialer> prober_;
+  std::unique_ptr<Connector> prober_;
 };
 
 // Takes over `fd`, a connected and authenticated stream socket on which no byte of the frame stream

@@ -7,23 +7,31 @@
 
 namespace syncline::cluster {
 
-void LinkEndpoint::watch(int rail, transport::tcp::Fd fd) {
+void LinkEndpoint::watch(int rail, std::unique_ptr<transport::Stream> stream) {
+  unwatch(rail);
   RailIo& to = at(rail);
-  if (to.io.is_open()) poller_.remove(to.io.fd());
-  to.io.open(std::move(fd));
-  to.has_header = to.wants_writable = false;
+  to.io.open(std::move(stream));
+  if (to.io.fd() < 0) return;
   poller_.add(to.io.fd(), EPOLLIN, [this, rail](std::uint32_t events) { on_event(rail, events); });
 }
 
-void LinkEndpoint::attach(int rail, transport::tcp::Fd fd) {
+void LinkEndpoint::unwatch(int rail) {
+  RailIo& each = at(rail);
+  if (!each.io.is_open()) return;
+  if (each.io.fd() >= 0) poller_.remove(each.io.fd());
+  each.io.close();
+  each.has_header = each.wants_writable = false;
+}
+
+void LinkEndpoint::attach(int rail, std::unique_ptr<transport::Stream> stream) {
   if (rail < 0 || rail >= options_.rails || link_.state() == Link::State::kClosed) return;
   read_ahead(rail);  // what the old connection brought need not come again
   act();
   now_ = clock_.now();
   link_.on_connected(rail, now_);
   (void)link_.take_actions();  // the old connection is replaced here, not closed
-  watch(rail, std::move(fd));
-  at(rail).dialer.reset();
+  watch(rail, std::move(stream));
+  at(rail).connector.reset();
   flush(rail);
   act();
 }
@@ -35,22 +43,13 @@ void LinkEndpoint::rail_lost(int rail, const std::string& why) {
   flush();
 }
 
-transport::tcp::Address LinkEndpoint::local_address(int rail) const {
-  const auto& io = rails_[static_cast<std::size_t>(rail)].io;
-  return io.is_open() ? transport::tcp::local_address(io.fd()) : transport::tcp::Address();
-}
-
 // Carries out what the link asks for. Only here a connection is closed, never inside a read.
 void LinkEndpoint::act() {
   while (link_.has_actions()) {
     const LinkActions actions = link_.take_actions();
     if (!actions.log.empty() && options_.log) options_.log(actions.log);
     for (int rail = 0; rail < options_.rails; ++rail) {
-      RailIo& each = at(rail);
-      if ((actions.disconnect >> rail & 1) == 0 || !each.io.is_open()) continue;
-      poller_.remove(each.io.fd());
-      each.io.close();
-      each.has_header = false;
+      if ((actions.disconnect >> rail & 1) != 0) unwatch(rail);
     }
     if (actions.probe) start_probe();
   }
@@ -59,31 +58,23 @@ void LinkEndpoint::act() {
 // The side that dials does not probe: its attempts say as much.
 void LinkEndpoint::dial(Nanos now) {
   for (int rail = 0; rail < options_.rails; ++rail) {
-    std::unique_ptr<Dialer>& dialer = at(rail).dialer;
+    std::unique_ptr<Connector>& connector = at(rail).connector;
     if (!link_.wants_connection(rail, now)) {
-      dialer.reset();
+      connector.reset();
       continue;
     }
-    if (dialer == nullptr) dialer = options_.dial(rail);
-    if (dialer == nullptr) continue;  // no way there now
-    dialer->progress(now);
-    if (dialer->ended()) dial_ended(rail);
+    if (connector == nullptr) connector = options_.dial(rail);
+    if (connector == nullptr) continue;  // no way there now
+    connector->progress(now);
+    if (connector->ended()) dial_ended(rail);
   }
 }
 
 void LinkEndpoint::dial_ended(int rail) {
-  const std::unique_ptr<Dialer> dialer = std::move(at(rail).dialer);
-  auto socket = dialer->take();
-  if (socket.ok()) return attach(rail, std::move(socket.value().fd));
-  link_.on_probe(verdict_of(*dialer, socket.status()), now_);
-}
-
-ProbeResult LinkEndpoint::verdict_of(Dialer& dialer, const Status& status) {
-  if (status.ok()) return ProbeResult::kAnswered;
-  const bool another_process =
-      dialer.reject() && dialer.reject()->code == wire::RejectCode::kIncarnation;
-  const bool refused = status.code() == Code::kPeerLost;
-  return refused || another_process ? ProbeResult::kRefused : ProbeResult::kNoAnswer;
+  const std::unique_ptr<Connector> connector = std::move(at(rail).connector);
+  Connector::Outcome outcome = connector->take();
+  if (outcome.stream != nullptr) return attach(rail, std::move(outcome.stream));
+  link_.on_probe(outcome.verdict, now_);
 }
 
 void LinkEndpoint::start_probe() {
@@ -111,8 +102,8 @@ void LinkEndpoint::check_probe() {
   if (prober_ != nullptr) {
     prober_->progress(now_);
     if (!prober_->ended()) return;
-    const std::unique_ptr<Dialer> ended = std::move(prober_);
-    return link_.on_probe(verdict_of(*ended, ended->take().status()), now_);
+    const std::unique_ptr<Connector> ended = std::move(prober_);
+    return link_.on_probe(ended->take().verdict, now_);
   }
   const int error = transport::tcp::connect_error(probe_.get());
   if (error == EINPROGRESS) return;

@@ -20,14 +20,9 @@ IoResult failed(int error) {
 
 }  // namespace
 
-void Rail::open(Fd fd) {
-  close();
-  fd_ = std::move(fd);
-  staging_.drop_untaken();
-  tune_stream(fd_.get());
-}
+SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) { tune_stream(fd_.get()); }
 
-IoResult Rail::write(std::span<const std::span<const std::byte>> pieces) {
+IoResult SocketStream::write(std::span<const std::span<const std::byte>> pieces) {
   std::array<iovec, kPiecesMax> vectors;
   const std::size_t count = std::min(pieces.size(), kPiecesMax);
   for (std::size_t i = 0; i < count; ++i) {
@@ -43,20 +38,16 @@ IoResult Rail::write(std::span<const std::span<const std::byte>> pieces) {
   }
 }
 
-IoResult Rail::read(std::size_t frame_bytes, std::size_t frame_bytes_max) {
-  const std::span<std::byte> space = staging_.space(frame_bytes, frame_bytes_max);
+IoResult SocketStream::read(std::span<std::byte> space) {
   for (;;) {
     const ssize_t got = ::recv(fd_.get(), space.data(), space.size(), MSG_DONTWAIT);
-    if (got > 0) {
-      staging_.wrote(static_cast<std::size_t>(got));
-      return {IoState::kOk, static_cast<std::size_t>(got), 0};
-    }
+    if (got > 0) return {IoState::kOk, static_cast<std::size_t>(got), 0};
     if (got == 0) return {IoState::kEof, 0, 0};
     if (errno != EINTR) return failed(errno);
   }
 }
 
-void Rail::close() {
+void SocketStream::close() {
   if (!fd_.valid()) return;
   (void)::shutdown(fd_.get(), SHUT_WR);
   std::array<std::byte, 16 * 1024> ignored;
@@ -64,6 +55,17 @@ void Rail::close() {
     if (::recv(fd_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT) <= 0) break;
   }
   fd_.reset();
+}
+
+void Rail::open(std::unique_ptr<Stream> stream) {
+  stream_ = std::move(stream);
+  staging_.drop_untaken();
+}
+
+IoResult Rail::read(std::size_t frame_bytes, std::size_t frame_bytes_max) {
+  const IoResult result = stream_->read(staging_.space(frame_bytes, frame_bytes_max));
+  if (result.state == IoState::kOk) staging_.wrote(result.bytes);
+  return result;
 }
 
 }  // namespace syncline::transport::tcp

@@ -148,9 +148,9 @@ struct RailPair {
     Fd client = std::move(connect_any({local_address(listener->get())}, soon())).value();
     Fd server = std::move(std::move(accept_from(listener->get())).value().value());
     a = std::make_unique<Rail>();
-    a->open(std::move(client));
+    a->open(std::make_unique<SocketStream>(std::move(client)));
     b = std::make_unique<Rail>();
-    b->open(std::move(server));
+    b->open(std::make_unique<SocketStream>(std::move(server)));
   }
   IoResult read_b() {
     IoResult result;
