@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/planted.h"
 #include "kernels/crc32c.h"
 
 namespace syncline::cluster {
@@ -70,6 +71,11 @@ SendResult Link::send(const FrameHeader& header, const void* payload) {
   out.payload_crc = out.length > 0 ? kernels::crc32c(body, out.length) : 0;
   wire::encode(out, frame);
   return SendResult::kAccepted;
+}
+
+std::uint32_t Link::cumulative_ack() const {
+  if (SYNCLINE_PLANTED(ack_off_by_one)) return received_ + (received_ > 0 ? 1 : 0);
+  return peer_left_ ? received_ : consumed_;
 }
 
 void Link::store_goodbye() {
@@ -157,7 +163,8 @@ Incoming Link::on_frame(const std::byte* frame, transport::Frame& out, std::uint
   if (state_ == State::kClosed || from.state == RailState::kDown) return Incoming::kClosed;
   const std::byte* body = frame + wire::kHeaderBytes;
   const wire::Header& in = from.in;
-  if (in.length > 0 && kernels::crc32c(body, in.length) != in.payload_crc) {
+  if (in.length > 0 && !SYNCLINE_PLANTED(no_payload_check) &&
+      kernels::crc32c(body, in.length) != in.payload_crc) {
     if (wire::is_sequenced(in.type) && distance(received_, in.rail_seq) > 0) {
       damage_pending_ = true;
       gap_since_ = now;
@@ -193,6 +200,7 @@ Incoming Link::on_frame(const std::byte* frame, transport::Frame& out, std::uint
 // Asks for no new frame's acknowledgement twice; true if the frame is new.
 bool Link::note_received(std::uint32_t rail_seq) {
   const std::int32_t ahead = distance(received_, rail_seq);
+  if (SYNCLINE_PLANTED(no_duplicate_check) && ahead <= 0) return true;
   if (ahead <= 0 || ahead_[rail_seq % wire::kFramesAheadMax]) {
     ++stats_.duplicates;
     ack_now_ = true;
@@ -327,7 +335,8 @@ void Link::tick(Nanos now) {
 void Link::watch_silence(Nanos now) {
   const Nanos silent = now - last_heard_ - excused_;
   const auto text = [](Nanos span) { return std::to_string(span / kMillisecond) + " ms"; };
-  if (silent >= config_.silence) {
+  if (SYNCLINE_PLANTED(endless_patience)) return;
+  if (silent >= (SYNCLINE_PLANTED(early_eviction) ? kSecond : config_.silence)) {
     const std::string why =
         peer() + " was silent for " + text(silent) + " (limit " + text(config_.silence) + ")";
     if (!is_connected() && probe_answered_) {

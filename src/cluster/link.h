@@ -171,7 +171,7 @@ class Link {
   const Rail& at(int rail) const { return rails_[static_cast<std::size_t>(rail)]; }
   Rail& at(int rail) { return rails_[static_cast<std::size_t>(rail)]; }
 
-  std::uint32_t cumulative_ack() const { return peer_left_ ? received_ : consumed_; }
+  std::uint32_t cumulative_ack() const;
   void store_goodbye();
   void on_ack(std::uint32_t cum_ack);
   Incoming on_sequenced(const Rail& rail, const std::byte* body, transport::Frame& out);

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/planted.h"
 #include "cluster/link.h"
 #include "kernels/crc32c.h"
 
@@ -61,7 +62,7 @@ void Link::end_rail(int rail) {
   ended.state = RailState::kDown;
   ended.owes_resume = ended.heartbeat_now = false;
   ended.control_left = 0;
-  store_.drop_rail(rail);
+  if (!SYNCLINE_PLANTED(frames_die_with_the_rail)) store_.drop_rail(rail);
   share_window();
   actions_.disconnect |= 1u << rail;
   has_actions_ = true;
@@ -83,7 +84,7 @@ void Link::watch_rails(Nanos now) {
 
 // A frame, or the request for it, may have gone with a rail.
 void Link::repair_gap(Nanos now) {
-  if (now - gap_since_ < kGapLimit) return;
+  if (now - gap_since_ < kGapLimit || SYNCLINE_PLANTED(gap_forgotten)) return;
   gap_since_ = now;
   nacks_.push_back(received_ + 1);
 }
@@ -127,7 +128,8 @@ Incoming Link::on_resume(int rail, const std::byte* body, Nanos now) {
 
 void Link::on_nack(std::uint32_t rail_seq) {
   const std::int32_t index = wire::distance(last_acked_, rail_seq) - 1;
-  if (index >= 0) store_.send_again(static_cast<std::size_t>(index));
+  if (index >= 0 && !SYNCLINE_PLANTED(deaf_to_requests))
+    store_.send_again(static_cast<std::size_t>(index));
 }
 
 bool Link::has_control(int rail) const {
@@ -173,7 +175,7 @@ void Link::build_resume(Rail& rail) {
                         : static_cast<std::uint32_t>(wire::distance(received_ + 1, ahead_last_));
   ByteWriter writer;
   writer.put<std::uint64_t>(config_.peer_incarnation);
-  writer.put<std::uint32_t>(received_);
+  writer.put<std::uint32_t>(received_ + (SYNCLINE_PLANTED(resume_off_by_one) ? 1 : 0));
   writer.put<std::uint32_t>(bits);
   std::vector<std::byte> body = writer.take();
   body.resize(wire::kResumeBytesMin + (bits + 7) / 8);

@@ -8,6 +8,7 @@
 namespace syncline::exec {
 namespace {
 constexpr std::size_t kSpareMax = 64;
+constexpr int kPassesOfAStep = 128;
 }  // namespace
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
@@ -27,8 +28,19 @@ Channel* Engine::add_channel(int world_rank, std::string peer,
 }
 
 void Engine::start() {
-  last_tick_ = monotonic_now();
+  last_tick_ = options_.stepped_by != nullptr ? options_.stepped_by->now() : monotonic_now();
+  if (options_.stepped_by != nullptr) return;
   thread_ = event::NamedThread("syncline-prog", [this] { progress_loop(); });
+}
+
+bool Engine::step() {
+  SYNCLINE_ASSERT(options_.stepped_by != nullptr && try_take(), "one thread steps an engine");
+  bool moved = false;
+  for (int i = 0; i < kPassesOfAStep && pass(); ++i) moved = true;
+  const Nanos now = options_.stepped_by->now();
+  if (now - last_tick_ >= kMillisecond) tick(now);
+  give();
+  return moved;
 }
 
 void Engine::add_group(std::shared_ptr<Group> group) {

@@ -29,6 +29,8 @@ struct EngineOptions {
   Nanos silence = 10 * kSecond;
   Nanos stall = 10 * kSecond;  // 0: never say anything
   std::function<void(const std::string&)> log;
+  // Set: no progress thread, no real time; the owner calls step(). For simulations.
+  const Clock* stepped_by = nullptr;
 };
 
 // Thread-safe. Everything behind the baton (channels, groups, operations, poller callbacks) is
@@ -63,6 +65,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status wait(WorkState& work);
   // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".
   Status wait_until(WorkState& work, Nanos deadline);
+
+  // One pass of everything, timers included, at the time of options.stepped_by. True if an
+  // operation moved. Nobody may wait() on a work meanwhile.
+  bool step();
 
   // Ends what runs with kShutdown, says goodbye to all peers, delivers what was accepted (at most
   // `linger`), ends the progress thread. Idempotent.

@@ -1,6 +1,7 @@
 // Engine: frames that no lane has taken: aborts, early and out-of-order data.
 #include <algorithm>
 
+#include "base/planted.h"
 #include "exec/engine.h"
 #include "wire/fingerprint.h"
 #include "wire/messages.h"
@@ -107,6 +108,7 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
   if (!blocks && !channel.aside) return false;
   if (early_bytes_ + header.length > kEarlyBytesMax) return false;
   early_bytes_ += header.length;
+  if (SYNCLINE_PLANTED(early_frames_dropped)) return channel.pop(), true;
   early_[{header.comm, header.op}].push_back(
       {&channel, header, {frame.payload, frame.payload + header.length}});
   spilled_frames_.fetch_add(1, std::memory_order_relaxed);
@@ -167,6 +169,7 @@ void Engine::break_group(Group& group, const Status& why, std::uint64_t op, bool
 }
 
 void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, const Status& why) {
+  if (SYNCLINE_PLANTED(nobody_told)) return;
   OwedAbort abort;
   abort.channel = &channel;
   abort.payload = wire::encode(
@@ -176,7 +179,7 @@ void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, 
   abort.header.comm = comm;
   abort.header.op = op;
   abort.header.length = static_cast<std::uint32_t>(abort.payload.size());
-  abort.until = monotonic_now() + kSecond;
+  abort.until = last_tick_ + kSecond;
   if (channel.endpoint->try_send(abort.header, abort.payload.data()) ==
       transport::SendResult::kWouldBlock) {
     owed_aborts_.push_back(std::move(abort));

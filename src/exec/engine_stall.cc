@@ -77,7 +77,7 @@ std::string Engine::last_call(const Group& group) const {
                      wire::describe(wire::unpack(fingerprint));
   if (find_operation(group.id, group.admitted_op) != nullptr) return text + ", which still runs";
   if (!group.last_name.empty()) text += " '" + group.last_name + "'";
-  return text + ", which ended " + seconds_text(monotonic_now() - group.last_ended) + " ago";
+  return text + ", which ended " + seconds_text(last_tick_ - group.last_ended) + " ago";
 }
 
 void Engine::note_where(const Channel& channel, const transport::FrameHeader& header,

@@ -164,7 +164,8 @@ void Engine::progress_loop() {
 void Engine::stop(Nanos linger) {
   if (stopping_.exchange(true, std::memory_order_seq_cst)) return;
   kick();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  if (options_.stepped_by != nullptr) linger = 0;
   while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
   admit_pending();
   for (const auto& operation : operations_) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/planted.h"
 #include "kernels/reduce.h"
 
 namespace syncline::exec {
@@ -141,6 +142,7 @@ bool Operation::run_instance(Instance& instance) {
 }
 
 bool Operation::ready(const CompiledStep& step, const Instance& instance) const {
+  if (SYNCLINE_PLANTED(order_ignored)) return true;
   for (std::uint16_t i = step.after_begin; i < step.after_end; ++i) {
     const plan::After& after = program_->after[i];
     if (instance.counters[after.lane] <= program_->lanes[after.lane].begin + after.step)
@@ -201,8 +203,8 @@ bool Operation::find_payload(const CompiledStep& step, const Instance& instance,
   Channel& channel = *request_.group->peers[static_cast<std::size_t>(step.peer)];
   const Frame* frame = channel.front(pass_);
   if (frame != nullptr && frame->header.op == number_ && frame->header.step == step.tag &&
-      frame->header.segment == instance.segment && frame->header.comm == header_.comm &&
-      frame->header.type == transport::FrameType::kData) {
+      (frame->header.segment == instance.segment || SYNCLINE_PLANTED(any_segment)) &&
+      frame->header.comm == header_.comm && frame->header.type == transport::FrameType::kData) {
     if (!check_fingerprint(step.peer, frame->header)) return false;
     payload = {frame->payload, frame->header.length, SIZE_MAX};
     return true;
@@ -251,6 +253,11 @@ bool Operation::execute_receive(const CompiledStep& step, Instance& instance) {
     kernels::reduce(request_.type, request_.op, {dst.data, dst.accumulator},
                     {a.data, a.accumulator}, {incoming.data, incoming.accumulator}, extent.count,
                     step.finish ? request_.divisor : 0);
+    if (SYNCLINE_PLANTED(added_twice) && payload.spilled != SIZE_MAX) {
+      kernels::reduce(request_.type, request_.op, {dst.data, dst.accumulator},
+                      {dst.data, dst.accumulator}, {incoming.data, incoming.accumulator},
+                      extent.count, 0);
+    }
   }
   release(step, payload);
   return true;
@@ -268,6 +275,7 @@ Operation::Location Operation::locate(const Place& place, const Instance& instan
   switch (place.buf) {
     case Buf::kIn: {
       auto* in = static_cast<std::byte*>(const_cast<void*>(request_.in));
+      if (SYNCLINE_PLANTED(input_overwritten) && request_.out != nullptr) in[3] = std::byte{1};
       return {in + (extent.begin - in_origin_) * element_bytes_, false};
     }
     case Buf::kAcc:
