@@ -43,7 +43,10 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
     const Status why = Status(message->code, message->text).with_peer(message->peer);
     const auto group = groups_.find(comm);
     if (group != groups_.end()) {
-      break_group(*group->second, why, op, false);
+      // A rank that only sent has no call to fail: its next one learns that ranks disagreed.
+      Group& known = *group->second;
+      const bool between_calls = why.code() == Code::kMismatch && known.operations == 0;
+      break_group(known, why, between_calls ? std::max(op, known.admitted_op + 1) : op, false);
     } else if (closed_groups_.count(comm) == 0 && early_aborts_.size() < kEarlyAbortsMax) {
       early_aborts_.emplace(comm, std::make_pair(why, op));  // this rank is still splitting
     }
