@@ -1,5 +1,6 @@
 #include "base/flight_dump.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -73,7 +74,7 @@ TEST_F(FlightFolder, ForeignFoldersInSharedPlacesAreRefused) {
 }
 
 TEST_F(FlightFolder, DumpsFromImageAndFromMemoryFile) {
-  const int fd = ::memfd_create("test", MFD_CLOEXEC);
+  const int fd = ::memfd_create(kMemoryFileName, MFD_CLOEXEC);
   const auto nothing = write_dump(path("dumps"), fd, DumpNote{});
   ASSERT_TRUE(nothing.ok());
   EXPECT_EQ(nothing.value(), "");  // nobody opened it
@@ -95,6 +96,15 @@ TEST_F(FlightFolder, DumpsFromImageAndFromMemoryFile) {
   EXPECT_EQ(write_dump(path("dumps"), std::vector<std::byte>(10), note).status().code(),
             Code::kCorrupt);
   ::close(fd);
+}
+
+TEST_F(FlightFolder, OtherDescriptorsAreLeftAlone) {
+  std::ofstream(path("data")) << "precious";
+  const int fd = ::open(path("data").c_str(), O_RDWR | O_CLOEXEC);
+  EXPECT_EQ(inherited_memory(fd, kBytes).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(fs::file_size(path("data")), 8u);
+  ::close(fd);
+  EXPECT_EQ(inherited_memory(fd, kBytes).status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(FlightFolder, PruneKeepsTheNewestAndWhatIsWritten) {

@@ -21,6 +21,7 @@ inline constexpr std::size_t kTextBytes = 32;
 inline constexpr std::uint32_t kRecordsMin = 16;
 inline constexpr std::uint32_t kRecordsMax = 1u << 20;
 inline constexpr const char* kFileEnding = ".flight";
+inline constexpr const char* kMemoryFileName = "syncline-flight";  // of the launcher's
 
 enum class Kind : std::uint8_t {
   kGroupMade = 1,

@@ -72,6 +72,14 @@ Result<Memory> private_memory(std::size_t bytes) {
 }
 
 Result<Memory> inherited_memory(int fd, std::size_t bytes) {
+  // A wrapper between launcher and rank may have closed it, and the number be another file's now.
+  std::error_code error;
+  const std::string what = fs::read_symlink("/proc/self/fd/" + std::to_string(fd), error).string();
+  if (error || what.rfind(std::string("/memfd:") + kMemoryFileName, 0) != 0) {
+    return Status(Code::kInvalidArgument,
+                  "no flight record: descriptor " + std::to_string(fd) +
+                      " is not the launcher's memory file; a program in between has closed it");
+  }
   static std::mutex mutex;
   static std::weak_ptr<std::byte> used;
   const std::lock_guard lock(mutex);

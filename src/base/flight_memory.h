@@ -20,8 +20,8 @@ struct Memory {
 
 // Dies with the process.
 Result<Memory> private_memory(std::size_t bytes);
-// The launcher's memory file; takes the descriptor. kExhausted when a session of this process uses
-// it already.
+// The launcher's memory file. kExhausted when a session of this process uses it already,
+// kInvalidArgument when the descriptor is something else, which stays as it is.
 Result<Memory> inherited_memory(int fd, std::size_t bytes);
 // A new file FOLDER/JOB/rank-R.flight, in place of an older one. It is also removed by exit(), so
 // that programs which never destroy their session leave nothing.

@@ -46,7 +46,7 @@ void FlightFiles::configure(const EnvLookup& lookup) {
 
 int FlightFiles::create(int rank) {
   if (!on_) return -1;
-  const int fd = memfd_create("syncline-flight", MFD_CLOEXEC);
+  const int fd = memfd_create(flight::kMemoryFileName, MFD_CLOEXEC);
   if (fd >= 0) descriptors_[rank] = fd;
   return fd;
 }
