@@ -89,18 +89,21 @@ class FlightRecorder {
   FlightRecorder(std::shared_ptr<std::byte> memory, const Identity& identity,
                  std::uint32_t records = kRecords, std::uint32_t caller_records = kCallerRecords);
 
-  // Index of the group's entry, which started() and ended() take.
+  // Index of the group's entry, which called(), done() and failed() take.
   std::size_t group_made(std::uint32_t comm, std::uint32_t rank, std::uint32_t size);
   void group_removed(std::size_t group);
 
   void enqueued(std::uint32_t comm, const FingerprintBytes& what, std::string_view name) {
     callers_.write(call_words(Kind::kEnqueued, comm, 0, ticks_now(), what, name));
   }
-  // Returns the ticks of the start.
-  std::uint64_t started(std::size_t group, std::uint32_t comm, std::uint64_t op,
-                        const FingerprintBytes& what, std::string_view name) {
-    newest_ = ticks_now();
+  // One store; the record may follow a little later.
+  void called(std::size_t group, std::uint64_t op) {
     std::atomic_ref(entry(group).started).store(op, std::memory_order_relaxed);
+  }
+  // Returns the ticks of the start.
+  std::uint64_t started(std::uint32_t comm, std::uint64_t op, const FingerprintBytes& what,
+                        std::string_view name) {
+    newest_ = ticks_now();
     engine_.write(call_words(Kind::kStarted, comm, op, newest_, what, name));
     return newest_;
   }

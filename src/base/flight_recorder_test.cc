@@ -48,7 +48,8 @@ TEST(FlightRecorder, NotesAnOperation) {
   const std::size_t group = recorder.group_made(7, 1, 3);
   FingerprintBytes what{};
   what[0] = std::byte{5};
-  const std::uint64_t start = recorder.started(group, 7, 42, what, "a name longer than 16 bytes");
+  recorder.called(group, 42);
+  const std::uint64_t start = recorder.started(7, 42, what, "a name longer than 16 bytes");
   recorder.done(group, 7, 42, what, start, true);
   const Record begin = recording.record(1);
   EXPECT_EQ(begin.kind, Kind::kStarted);
@@ -83,8 +84,8 @@ TEST(FlightRecorder, CutsAndPadsNames) {
 
 TEST(FlightRecorder, OverwritesTheOldest) {
   Recording recording;
-  const std::size_t group = recording.recorder.group_made(1, 0, 2);
-  for (std::uint64_t op = 1; op <= 40; ++op) recording.recorder.started(group, 1, op, {}, "");
+  recording.recorder.group_made(1, 0, 2);
+  for (std::uint64_t op = 1; op <= 40; ++op) recording.recorder.started(1, op, {}, "");
   // 41 records: numbers 25 to 40 are left, number n at n modulo 16.
   for (std::uint32_t seq = 25; seq <= 40; ++seq) {
     EXPECT_EQ(recording.record(seq % kSmall).seq, seq);
@@ -95,7 +96,7 @@ TEST(FlightRecorder, OverwritesTheOldest) {
 
 TEST(FlightRecorder, EveryFlippedBitOfARecordShows) {
   Recording recording;
-  recording.recorder.started(0, 1, 9, {}, "name");
+  recording.recorder.started(1, 9, {}, "name");
   const std::size_t at = kHeaderBytes;
   for (std::size_t bit = 0; bit < kRecordBytes * 8; ++bit) {
     std::byte& byte = recording.memory.get()[at + bit / 8];
@@ -130,7 +131,7 @@ TEST(FlightRecorder, UsesEntriesOfRemovedGroupsWhenAllWereUsed) {
     EXPECT_EQ(recording.recorder.group_made(id, 0, 2), id - 1);
   }
   const std::size_t none = recording.recorder.group_made(100, 0, 2);
-  recording.recorder.started(none, 100, 1, {}, "");  // harmless
+  recording.recorder.called(none, 1);  // harmless
   recording.recorder.group_removed(none);
   recording.recorder.group_removed(4);
   EXPECT_EQ(recording.header().groups[4].state, GroupState::kRemoved);
@@ -156,7 +157,7 @@ TEST(FlightRecorder, AWishIsTakenOnce) {
 
 TEST(FlightRecorder, TheImageIsTheMemory) {
   Recording recording;
-  recording.recorder.started(0, 1, 1, {}, "x");
+  recording.recorder.started(1, 1, {}, "x");
   recording.recorder.clock(monotonic_now());
   recording.recorder.left();
   const auto image = recording.recorder.image();

@@ -180,6 +180,7 @@ bool Engine::pass() {
     return true;
   }
   ++idle_passes_;
+  if (unrecorded_ != 0) record_starts();
   return look_at_fronts();
 }
 

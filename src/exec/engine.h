@@ -134,6 +134,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void record_enqueued(const OperationRequest& request);
   void record_group(Group& group, bool made);
   void record_begin(Operation& operation);
+  void record_starts();
+  void record_start(Operation& operation);
   void record_end(Operation& operation);
   void record_tick(Nanos now);
   void record_waiting(flight::Kind kind, Operation& operation);
@@ -185,6 +187,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<Pending> admitted_;
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
+  std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet
   Nanos last_tick_ = 0;
   Nanos last_poll_ = 0;
   bool armed_ = false;

@@ -23,13 +23,27 @@ void Engine::record_group(Group& group, bool made) {
                                      static_cast<std::uint32_t>(group.world_ranks.size()));
 }
 
+// The entry is written when the operation has to wait for the first time: then it costs nothing,
+// and before that it would hold back the first frames. Until then there is the number of the call.
 void Engine::record_begin(Operation& operation) {
-  const Group& group = operation.group();
-  operation.marks().start = flight_->started(group.flight, group.id, operation.number(),
+  flight_->called(operation.group().flight, operation.number());
+  ++unrecorded_;
+}
+
+void Engine::record_starts() {
+  for (const auto& operation : operations_) {
+    if (operation->marks().start == 0) record_start(*operation);
+  }
+}
+
+void Engine::record_start(Operation& operation) {
+  operation.marks().start = flight_->started(operation.group().id, operation.number(),
                                              operation.fingerprint(), operation.request().name);
+  --unrecorded_;
 }
 
 void Engine::record_end(Operation& operation) {
+  if (operation.marks().start == 0) record_start(operation);
   const Group& group = operation.group();
   const std::uint64_t start = operation.marks().start;
   const Status& status = operation.status();
@@ -48,6 +62,7 @@ void Engine::record_end(Operation& operation) {
 void Engine::record_tick(Nanos now) {
   if (flight_ == nullptr) return;
   flight_->clock(now);
+  if (unrecorded_ != 0) record_starts();
   for (const auto& operation : operations_) {
     FlightMarks& marks = operation->marks();
     if (marks.moves != marks.moves_seen) {

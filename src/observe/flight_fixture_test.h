@@ -31,7 +31,8 @@ struct RecordedRank {
 
   void call(std::uint64_t op, bool ends, std::uint64_t count = 100) {
     const auto what = all_reduce_of(count);
-    start = recorder.started(group, 1, op, what, "grad");
+    recorder.called(group, op);
+    start = recorder.started(1, op, what, "grad");
     if (ends) recorder.done(group, 1, op, what, start, true);
   }
   void waits_for(std::uint64_t op, std::vector<std::uint16_t> ranks) {

@@ -101,7 +101,8 @@ void add_event(FlightRank& rank, const FlightEvent& event, const FlightDump& dum
 
 std::string FlightOperation::label() const {
   std::string words = op == 0 ? "" : "#" + std::to_string(op) + " ";
-  words += fingerprint ? wire::describe(wire::unpack(*fingerprint)) : std::string("(overwritten)");
+  words +=
+      fingerprint ? wire::describe(wire::unpack(*fingerprint)) : std::string("(not on record)");
   if (!name.empty()) words += " '" + name + (name.size() == flight::kNameBytes ? "...'" : "'");
   if (comm != 1) words += " of group " + std::to_string(comm);
   return words;
@@ -193,6 +194,13 @@ FlightRank summarize(const FlightDump& dump) {
                              group.ended};
   }
   for (const FlightEvent& event : dump.events) add_event(rank, event, dump);
+  // The process may have ended before the newest call was put on record.
+  for (const auto& [id, group] : rank.groups) {
+    if (group.started <= group.ended || rank.find(id, group.started) != nullptr) continue;
+    FlightOperation& operation = rank.operations[{id, group.started}];
+    operation.comm = id;
+    operation.op = group.started;
+  }
   return rank;
 }
 

@@ -15,7 +15,7 @@ namespace syncline::observe {
 struct FlightOperation {
   std::uint32_t comm = 0;
   std::uint64_t op = 0;
-  std::optional<flight::FingerprintBytes> fingerprint;  // absent: its records are overwritten
+  std::optional<flight::FingerprintBytes> fingerprint;  // absent: not on record (any more)
   std::string name;                                     // the first 16 bytes
   std::optional<Nanos> start;
   std::optional<Nanos> end;

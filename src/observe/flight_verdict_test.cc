@@ -136,6 +136,16 @@ TEST_F(Verdict, WhoWasKilled) {
   EXPECT_THAT(found.text, HasSubstr("died (killed by SIGKILL) in #2 all_reduce"));
 }
 
+TEST_F(Verdict, WhoDiedBeforeItsCallWasOnRecord) {
+  all_call(1, true);
+  ranks_[2].recorder.called(ranks_[2].group, 2);
+  flight::DumpNote how;
+  how.reason = flight::Reason::kProcessEnd;
+  how.signal = SIGSEGV;
+  note(2, how);
+  EXPECT_THAT(verdict().text, HasSubstr("rank 2 died (killed by SIGSEGV) in #2 (not on record)"));
+}
+
 TEST_F(Verdict, WhoWasAskedToEndIsNotKilled) {
   all_call(1, true);
   for (const std::size_t rank : {0u, 1u, 2u}) ranks_[rank].call(2, false);

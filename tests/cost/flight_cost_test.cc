@@ -47,7 +47,8 @@ double noting_cost(flight::FlightRecorder& recorder, std::size_t group) {
       for (int i = 0; i < kOperations; ++i) {
         ++op;
         what[8] = static_cast<std::byte>(op);
-        const std::uint64_t start = recorder.started(group, 1, op, what, name);
+        recorder.called(group, op);
+        const std::uint64_t start = recorder.started(1, op, what, name);
         recorder.done(group, 1, op, what, start, false);
       }
     };
