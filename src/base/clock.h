@@ -1,5 +1,5 @@
-// Clock: injected time, so that protocol cores run under virtual time. Monotonic; never the wall
-// clock.
+// Clock: injected time, so that protocol cores run under virtual time. Monotonic but for
+// wall_now().
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ class MonotonicClock final : public Clock {
 };
 
 Nanos monotonic_now();
+
+// Time of day, since 1970: for people who read records, never for deadlines.
+Nanos wall_now();
 
 // "2.1 s", for messages.
 std::string seconds_text(Nanos span);

@@ -61,6 +61,8 @@ struct Group {
   std::uint32_t operations = 0;  // running
   std::string last_name;         // of the operation that ended last
   Nanos last_ended = 0;
+  transport::Fingerprint disputed{};  // of a peer that called something else
+  std::size_t flight = SIZE_MAX;      // the group's entry in the flight record
 };
 
 }  // namespace syncline::exec

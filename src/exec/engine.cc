@@ -51,6 +51,7 @@ void Engine::add_group(std::shared_ptr<Group> group) {
     std::tie(group->broken, group->broken_op) = abort->second;
     early_aborts_.erase(abort);
   }
+  record_group(*group, true);
   groups_[id] = std::move(group);
   give();
 }
@@ -59,6 +60,7 @@ void Engine::remove_group(const std::shared_ptr<Group>& group) {
   while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
   pass();  // what was submitted last may wait to be admitted
   if (group->operations == 0) {
+    record_group(*group, false);
     groups_.erase(group->id);
     closed_groups_.insert(group->id);
   }
@@ -100,6 +102,7 @@ std::shared_ptr<WorkState> Engine::submit(OperationRequest&& request) {
     begin(std::move(request), work);
   } else {
     MutexLock lock(submit_mutex_);
+    if (flight_ != nullptr) record_enqueued(request);
     pending_.push_back({std::move(request), work});
     has_pending_.store(true, std::memory_order_seq_cst);
   }
@@ -143,6 +146,7 @@ void Engine::begin(OperationRequest&& request, std::shared_ptr<WorkState> work) 
   ++group.operations;
   group.admitted_op = number;
   group.called[number % group.called.size()] = operation->fingerprint();
+  if (flight_ != nullptr) record_begin(*operation);
   const auto early = early_.empty() ? early_.end() : early_.find({group.id, number});
   if (early != early_.end()) {
     for (EarlyFrame& frame : early->second) {
@@ -188,12 +192,14 @@ bool Engine::pass() {
     return true;
   }
   ++idle_passes_;
+  if (unrecorded_ != 0) record_starts();
   return look_at_fronts();
 }
 
 void Engine::finish(std::size_t index) {
   std::unique_ptr<Operation> operation = std::move(operations_[index]);
   operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (flight_ != nullptr) record_end(*operation);
   Status status = operation->status();
   if (status.ok() && operation->request().finisher) operation->request().finisher();
   Group& group = operation->group();

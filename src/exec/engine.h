@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/flight_recorder.h"
 #include "base/mutex.h"
 #include "event/poller.h"
 #include "event/thread.h"
@@ -51,6 +52,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Called with the baton at every tick (at least every 100 ms).
   void add_ticker(std::function<void(Nanos)> ticker) { tickers_.push_back(std::move(ticker)); }
   void set_crowded(bool crowded) { crowded_ = crowded; }
+  // May be null. Without one nothing is noted.
+  void set_flight(std::shared_ptr<flight::FlightRecorder> flight) { flight_ = std::move(flight); }
   void start();
 
   // Groups must stay known to the engine from before their first submit() until remove_group(); a
@@ -133,6 +136,20 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool arm();
   void disarm();
 
+  // What goes into the flight record (engine_flight.cc).
+  void record_enqueued(const OperationRequest& request);
+  void record_group(Group& group, bool made);
+  void record_begin(Operation& operation);
+  void record_starts();
+  void record_start(Operation& operation);
+  void record_end(Operation& operation);
+  void record_tick(Nanos now);
+  void record_waiting(flight::Kind kind, Operation& operation);
+  void record_peer(flight::Kind kind, const Channel& channel, Nanos silent);
+  void record_break(const Group& group, const Status& why, std::uint64_t op);
+  void record_message(flight::Kind kind, const Channel& channel, std::uint32_t comm,
+                      std::uint64_t op, int blamed, std::uint8_t code, const std::string& text);
+
   void drive(WorkState& work, Nanos deadline);
   void back_off(int idle, Nanos idle_since, Nanos now, Nanos deadline);
   void sleep_armed(Nanos timeout);
@@ -143,6 +160,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   static constexpr Nanos kNever = INT64_MAX;
 
   const EngineOptions options_;
+  std::shared_ptr<flight::FlightRecorder> flight_;
   bool crowded_ =
       false;  // more runnable ranks than cores on this host: a waiting rank must not spin
   std::atomic<bool> baton_{false};
@@ -175,6 +193,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<Pending> admitted_;
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
+  std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet
   Nanos last_tick_ = 0;
   Nanos last_poll_ = 0;
   bool armed_ = false;

@@ -41,6 +41,8 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
       return true;
     }
     const Status why = Status(message->code, message->text).with_peer(message->peer);
+    record_message(flight::Kind::kAbortReceived, channel, comm, op, message->peer,
+                   static_cast<std::uint8_t>(message->code), message->text);
     const auto group = groups_.find(comm);
     if (group != groups_.end()) {
       // A rank that only sent has no call to fail: its next one learns that ranks disagreed.
@@ -132,6 +134,7 @@ void Engine::break_by_disagreement(Group& group, const Channel& channel,
   }
   text += "; make all ranks call the same collectives in the same order";
   const Status why = Status(Code::kMismatch, std::move(text)).with_peer(channel.world_rank);
+  if (header.has_fingerprint) group.disputed = header.fingerprint;
   const bool between_calls = group.operations == 0;  // then the next call learns it
   break_group(group, why, group.admitted_op + (between_calls ? 1 : 0), true);
 }
@@ -154,6 +157,7 @@ void Engine::break_group(Group& group, const Status& why, std::uint64_t op, bool
   if (group.broken.ok()) {
     group.broken = why;
     group.broken_op = op;
+    record_break(group, why, op);
   }
   for (const auto& operation : operations_) {
     if (&operation->group() == &group) operation->fail(why);
@@ -183,6 +187,8 @@ void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, 
   abort.header.op = op;
   abort.header.length = static_cast<std::uint32_t>(abort.payload.size());
   abort.until = last_tick_ + kSecond;
+  record_message(flight::Kind::kAbortSent, channel, comm, op, why.peer(),
+                 static_cast<std::uint8_t>(why.code()), "");
   if (channel.endpoint->try_send(abort.header, abort.payload.data()) ==
       transport::SendResult::kWouldBlock) {
     owed_aborts_.push_back(std::move(abort));

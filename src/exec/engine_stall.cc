@@ -38,6 +38,7 @@ void Engine::watch_stalls(Nanos now) {
     if (!operation->stall_due(now, options_.stall)) continue;
     log("stall: " + operation->label() + " has not moved for " + seconds_text(options_.stall) +
         "; it waits for " + operation->awaiting());
+    record_waiting(flight::Kind::kStall, *operation);
     transport::FrameHeader question = operation->inquiry();
     question.step = kAskWhere;
     const Group& group = operation->group();
@@ -90,6 +91,8 @@ void Engine::note_where(const Channel& channel, const transport::FrameHeader& he
       waits_too ? operation->awaits(rank) : answer.kind == wire::NotifyKind::kNotInIt;
   if (!tells) return;
   operation->add_verdict(channel.peer + " " + answer.text);
+  record_message(flight::Kind::kVerdict, channel, header.comm, header.op, -1,
+                 static_cast<std::uint8_t>(answer.kind), answer.text);
   log("stall: " + operation->label() + ": " + channel.peer + " " + answer.text);
 }
 

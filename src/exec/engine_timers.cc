@@ -15,6 +15,7 @@ void Engine::tick(Nanos now) {
   // This process itself stood still (SIGSTOP, suspended machine): the peers did not fall silent.
   const Nanos own_pause = now - last_tick_ > 500 * kMillisecond ? now - last_tick_ : 0;
   last_tick_ = now;
+  record_tick(now);
   for (const auto& channel : channels_) {
     channel->endpoint->progress(now);
     watch_channel(*channel, now, own_pause);
@@ -49,8 +50,10 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
 
   const Nanos heard = channel.endpoint->last_heard();
   if (heard != channel.heard) {
-    if (channel.suspected)
+    if (channel.suspected) {
       log(channel.peer + " is back after " + seconds_text(now - channel.heard));
+      record_peer(flight::Kind::kBack, channel, now - channel.heard);
+    }
     channel.heard = heard;
     channel.excused = std::min(own_pause, now - heard);  // it may have been heard before the pause
     channel.suspected = false;
@@ -65,6 +68,7 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
                      .with_peer(channel.world_rank));
   } else if (silent > options_.suspect && !channel.suspected) {
     channel.suspected = true;
+    record_peer(flight::Kind::kSuspected, channel, silent);
     log("suspect: " + channel.peer + " has been silent for " + seconds_text(silent) +
         "; it is given up after " + seconds_text(options_.silence));
   }
@@ -73,6 +77,8 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
 void Engine::lose_channel(Channel& channel, const Status& why) {
   channel.lost = true;
   log(why.to_string());
+  record_message(flight::Kind::kLost, channel, 0, 0, why.peer(),
+                 static_cast<std::uint8_t>(why.code()), why.message());
   channel.endpoint->close();
   if (SYNCLINE_PLANTED(death_unreported)) return;
   const auto groups = groups_;  // break_group may not change the map, callbacks run later

@@ -66,6 +66,7 @@ void Engine::drive(WorkState& work, Nanos deadline) {
       continue;
     }
     const Nanos now = monotonic_now();
+    if (flight_ != nullptr) flight_->refresh();
     if (idle_since == 0 || idle <= 64) idle_since = now;
     if (now - last_tick_ >= kTickInterval) {
       poller_.poll(0);
@@ -136,6 +137,7 @@ void Engine::progress_loop() {
       while (pass()) {
       }
       const Nanos now = monotonic_now();
+      if (flight_ != nullptr) flight_->refresh();
       if (now - last_tick_ >= kTickInterval) tick(now);
       const bool idle = operations_.empty() && owed_aborts_.empty();
       const bool sleepable = idle || arm();
@@ -185,6 +187,7 @@ void Engine::stop(Nanos linger) {
   channels_.clear();
   groups_.clear();
   tickers_.clear();
+  if (flight_ != nullptr) flight_->left();
   give();
 }
 

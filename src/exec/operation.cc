@@ -34,6 +34,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   inquiries_left_ = kInquiriesMax;
   stall_at_ = 0;
   verdict_.clear();
+  marks_ = {};
   layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);
@@ -88,15 +89,15 @@ void Operation::clear() {
   }
 }
 
-wire::Operation Operation::descriptor() const {
+wire::Operation descriptor_of(const OperationRequest& request) {
   wire::Operation what;
-  what.kind = program_->kind;
-  what.dtype = request_.type;
-  what.op = request_.op;
-  what.schedule_hash = program_->hash;
-  what.root = request_.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request_.root);
-  what.name_hash = wire::hash16(request_.name);
-  what.count = request_.block_count;
+  what.kind = request.program->kind;
+  what.dtype = request.type;
+  what.op = request.op;
+  what.schedule_hash = request.program->hash;
+  what.root = request.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request.root);
+  what.name_hash = wire::hash16(request.name);
+  what.count = request.block_count;
   return what;
 }
 
@@ -123,7 +124,10 @@ bool Operation::run(std::uint64_t pass) {
   }
   while (oldest_ < next_ && at(oldest_).lanes_left == 0) ++oldest_;
   if (next_ < layout_.segments()) start_instances();
-  if (moved) stall_at_ = 0;
+  if (moved) {
+    stall_at_ = 0;
+    ++marks_.moves;
+  }
   return moved;
 }
 

@@ -38,6 +38,20 @@ struct OperationRequest {
   std::function<void()> finisher;
 };
 
+// For the flight record; ticks of the recorder's counter.
+struct FlightMarks {
+  std::uint64_t start = 0;
+  std::uint64_t first = 0;  // seen to move, at a tick; 0: never
+  std::uint64_t last = 0;
+  std::uint32_t moves = 0;  // passes that moved something
+  std::uint32_t moves_seen = 0;
+  Nanos age = 0;  // of the next progress record
+  Nanos due = 0;  // 0: no tick has seen the operation
+};
+
+// What the ranks must agree on.
+wire::Operation descriptor_of(const OperationRequest& request);
+
 // In FrameHeader::step of an inquiry: the peer is to say what it does.
 inline constexpr std::uint32_t kAskWhere = 1;
 
@@ -68,7 +82,9 @@ class Operation {
   const std::shared_ptr<WorkState>& work() const { return work_; }
   OperationRequest& request() { return request_; }
   Nanos deadline() const { return deadline_; }
-  wire::Operation descriptor() const;
+  wire::Operation descriptor() const { return descriptor_of(request_); }
+  FlightMarks& marks() { return marks_; }
+  bool is_short() const { return layout_.segments() == 1; }
   const transport::Fingerprint& fingerprint() const { return header_.fingerprint; }
   // True a few times in the life of an operation that takes long: the engine then asks the peers
   // whether they are in the same one.
@@ -137,6 +153,7 @@ class Operation {
   int inquiries_left_ = kInquiriesMax;
   Nanos stall_at_ = 0;  // 0: something moved since the last look
   std::string verdict_;
+  FlightMarks marks_;
   Status status_;
   Layout layout_;
   std::uint64_t pass_ = 0;

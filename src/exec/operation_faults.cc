@@ -23,6 +23,7 @@ bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& 
   const auto index = static_cast<std::size_t>(group_rank);
   const int theirs = request_.group->world_ranks[index];
   const int ours = request_.group->world_ranks[static_cast<std::size_t>(request_.group->rank)];
+  request_.group->disputed = header.fingerprint;
   fail(Status(Code::kMismatch, "ranks disagree on operation #" + std::to_string(number_) + ": " +
                                    wire::describe_mismatch(ours, descriptor(), theirs,
                                                            wire::unpack(header.fingerprint)) +

@@ -11,9 +11,14 @@
 
 namespace syncline {
 
+namespace session {
+class FlightLog;
+}
+
 // What all groups of one session share.
 struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
+  std::shared_ptr<session::FlightLog> flight;   // may be null
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   plan::CostParams cost;
   std::string forced_schedule;

@@ -4,6 +4,7 @@
 #include "base/env.h"
 #include "cluster/crypto.h"
 #include "cluster/healer.h"
+#include "cluster/host_identity.h"
 #include "cluster/rank_env.h"
 #include "cluster/rendezvous.h"
 #include "session/log.h"
@@ -187,7 +188,19 @@ void choose(Joining& join, const Locality& locality) {
   session::choose_transport(*join.context, name, locality.local_ranks_max, segment_max);
 }
 
+void attach_flight(Joining& join) {
+  flight::Identity identity;
+  identity.rank = join.env.rank;
+  identity.world_size = join.env.world_size;
+  // Other launchers' names are not unique on a host; the view's number belongs to this job alone.
+  const auto run_id = env("SYNCLINE_RUN_ID");
+  identity.job = run_id.has_value() ? *run_id : "job-" + std::to_string(join.view.job);
+  identity.host = cluster::host_name();
+  session::attach_flight(*join.context, session::FlightLog::Place::kProcess, identity);
+}
+
 Session single(Joining& join) {
+  attach_flight(join);
   session::choose_transport(*join.context, "none", 1, transport::kFrameBytesMax);
   auto impl = open_world(join.context, 0, {nullptr});
   impl->rank_source = join.env.source;
@@ -218,6 +231,7 @@ Session init(const SessionOptions& code_options) {
   if (join.transports.shm) join.shm_listener = value_or_throw(transport::shm::Listener::open());
   std::vector<transport::tcp::Fd> listeners = meet(join);
 
+  attach_flight(join);
   const Locality locality = locality_of(join.view, rank);
   choose(join, locality);
   transport::shm::Endpoints endpoints;

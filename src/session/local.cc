@@ -1,5 +1,6 @@
 // init_threads: a job whose ranks are threads of this process.
 #include <sched.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -21,6 +22,8 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& code_options)
   for (int rank = 0; rank < ranks; ++rank) {
     auto context = session::make_context(options, rank);
     session::choose_transport(*context, "inproc", ranks, segment_bytes_max(capacity));
+    session::attach_flight(*context, session::FlightLog::Place::kThread,
+                           {rank, ranks, "threads-" + std::to_string(::getpid()), ""});
     contexts.push_back(std::move(context));
   }
   const auto count = static_cast<std::size_t>(ranks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "session/flight.h"
 #include "session/session_impl.h"
 #include "session/stop_signal.h"
 
@@ -17,6 +18,9 @@ constexpr std::size_t kStagingBytesMax = 8 << 20;
 Session::Impl::~Impl() {
   if (context == nullptr) return;
   context->engine->stop(kLinger);
+  if (context->flight == nullptr) return;
+  context->flight->dump_if_wanted();  // the last failure may be younger than the last tick
+  context->flight->leave();
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -86,4 +86,12 @@ std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int 
   return context;
 }
 
+void attach_flight(SessionContext& context, FlightLog::Place place,
+                   const flight::Identity& identity) {
+  context.flight = FlightLog::open(place, identity, env);
+  if (context.flight == nullptr) return;
+  context.engine->set_flight(context.flight->recorder());
+  context.engine->add_ticker([flight = context.flight](Nanos) { flight->dump_if_wanted(); });
+}
+
 }  // namespace syncline::session

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "session/communicator_impl.h"
+#include "session/flight.h"
 #include "syncline/session.h"
 
 namespace syncline::session {
@@ -16,6 +17,10 @@ int usable_cores();
 
 // Engine and shared state of one rank; the transport is still to be chosen.
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank);
+
+// Before the engine starts: opens the rank's flight record.
+void attach_flight(SessionContext& context, FlightLog::Place place,
+                   const flight::Identity& identity);
 
 // Sets transport, segment limit and costs. Must be the same on all ranks of the job.
 void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,

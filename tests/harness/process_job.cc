@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 namespace syncline::harness {
@@ -65,6 +66,9 @@ void ProcessJob::start(int ranks, const std::function<void(int rank)>& body) {
   deadline_ = std::chrono::steady_clock::now() + options_.limit;
   std::string rendezvous;
   const int listener = listen_anywhere(rendezvous);
+  char folder[] = "/tmp/syncline-test-XXXXXX";
+  if (::mkdtemp(folder) == nullptr) throw std::runtime_error("cannot make a folder in /tmp");
+  flight_folder_ = folder;
   std::fflush(nullptr);
   for (int r = 0; r < ranks; ++r) {
     Rank rank;
@@ -92,6 +96,7 @@ void ProcessJob::run_child(int rank, int listener, const std::string& rendezvous
   set("SYNCLINE_LOCAL_WORLD_SIZE", size);
   set("SYNCLINE_RENDEZVOUS", rendezvous);
   set("SYNCLINE_TRANSPORT", options_.transport);
+  set("SYNCLINE_FLIGHT_DIR", flight_folder_);
   if (rank == 0) {
     set("SYNCLINE_RENDEZVOUS_FD", std::to_string(listener));
   } else {
@@ -118,6 +123,8 @@ ProcessJob::~ProcessJob() {
     }
     ::close(rank.log_fd);
   }
+  std::error_code ignored;
+  std::filesystem::remove_all(flight_folder_, ignored);
 }
 
 void ProcessJob::signal(int rank, int number) { ::kill(pid(rank), number); }

@@ -46,6 +46,8 @@ class ProcessJob {
   Exit wait(int rank);
   // Waits for all; a failure of the test for each rank that did not exit with 0, with its log.
   void expect_success();
+  // Where the ranks' flight records lie.
+  const std::string& flight_folder() const { return flight_folder_; }
   // What the rank has written to standard error so far.
   std::string log(int rank) const;
 
@@ -62,6 +64,7 @@ class ProcessJob {
 
   ProcessOptions options_;
   std::chrono::steady_clock::time_point deadline_;
+  std::string flight_folder_;  // of the ranks' flight records; removed at the end
   std::vector<Rank> ranks_;
 };
 

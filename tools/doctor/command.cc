@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/cli/exit_code.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/flight.h"
 #include "tools/doctor/settings.h"
 
 namespace syncline::tools {
@@ -18,11 +19,20 @@ namespace {
 constexpr const char* kDoctorFooter =
     R"(Prints a line for each thing looked at: OK, INFO, WARN (works, but read on) or FAIL (a job
 cannot run), with the command that mends it. Takes less than five seconds and needs no job.
-Exit code: 0, or 3 after a FAIL.)";
+Exit code: 0, or 3 after a FAIL.
+
+With --dump: reads the flight records of a job's ranks instead, and says what each rank did last and
+which is to blame. Records are written when an operation or a rank fails and on SIGUSR2 to
+`syncline run` or to a rank. Name files or folders; without names the usual folders are searched.
+  syncline doctor --dump
+  syncline doctor --dump /tmp/syncline-1000/8f3a61c2 --json
+Exit code: 0, or 2 when nothing could be read.)";
 
 struct DoctorArguments {
   bool json = false;
   bool settings = false;
+  bool dump = false;
+  std::vector<std::string> records;
 };
 
 Findings examine() {
@@ -67,6 +77,10 @@ void print_text(const Findings& findings, bool color, bool quiet) {
 }
 
 int doctor(const DoctorArguments& arguments, const Invocation& invocation) {
+  if (arguments.dump) return show_flights(arguments.records, arguments.json);
+  if (!arguments.records.empty()) {
+    return complain(kExitUsage, "doctor takes names with --dump only; see syncline doctor --help");
+  }
   const Findings findings = examine();
   if (arguments.json) {
     print_json(findings, arguments.settings);
@@ -108,6 +122,8 @@ void add_doctor_command(CLI::App& app, Invocation& invocation) {
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--settings", arguments->settings,
                     "Also show each setting, its value and where it comes from");
+  command->add_flag("--dump", arguments->dump, "Read the flight records of a job");
+  command->add_option("records", arguments->records, "With --dump: files or folders");
   add_output_options(*command, invocation);
   command->callback([arguments, &invocation] {
     invocation.action = [arguments, &invocation] { return doctor(*arguments, invocation); };

@@ -22,6 +22,8 @@ std::vector<Setting> settings(const EnvLookup& lookup) {
       {"SYNCLINE_CONNECT_TIMEOUT", ms(defaults.connect_timeout), ""},
       {"SYNCLINE_INSECURE", defaults.insecure ? "1" : "0", ""},
       {"SYNCLINE_LOG", "on", ""},
+      {"SYNCLINE_FLIGHT", "on", ""},
+      {"SYNCLINE_FLIGHT_DIR", "syncline-UID in the folder for temporary files", ""},
       {"SYNCLINE_BUCKET_CAP_MB", "25", ""},
   };
   for (Setting& setting : result) {

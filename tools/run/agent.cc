@@ -14,6 +14,7 @@
 #include "fmt/format.h"
 #include "tools/cli/exit_code.h"
 #include "tools/run/cpus.h"
+#include "tools/run/flight_files.h"
 #include "tools/run/host_address.h"
 #include "tools/run/listener.h"
 #include "tools/run/message.h"
@@ -46,8 +47,10 @@ class Agent {
   void send(const AgentEvent& event) { outgoing_ += encode(event); }
   void flush();
   void end_ranks();
+  void tell_of_dumps();
 
   event::Poller poller_;
+  FlightFiles flight_;
   RankGroup group_;
   FrameReader reader_;
   std::string outgoing_;
@@ -90,6 +93,7 @@ int Agent::run() {
     flush();
   }
   end_ranks();
+  tell_of_dumps();
   const bool whole = !leaving_;
   AgentEvent done;
   done.kind = Kind::kDone;
@@ -134,6 +138,11 @@ Status Agent::on_command(const AgentCommand& command) {
     case AgentCommand::Kind::kStart:
       return start(command);
     case AgentCommand::Kind::kSignal:
+      if (command.signal == SIGUSR2) {  // not for the ranks: one that hangs would not answer
+        flight_.dump_all();
+        tell_of_dumps();
+        return {};
+      }
       group_.signal_all(command.signal);
       if (!started_) leaving_ = true;
       return {};
@@ -143,6 +152,12 @@ Status Agent::on_command(const AgentCommand& command) {
 
 Status Agent::configure(const AgentConfig& config) {
   config_ = config;
+  flight_.configure([&config](const std::string& name) -> std::optional<std::string> {
+    for (auto it = config.variables.rbegin(); it != config.variables.rend(); ++it) {
+      if (it->first == name) return it->second;
+    }
+    return env(name);
+  });
   if (chdir(config.directory.c_str()) != 0) {
     return {Code::kFailedPrecondition,
             fmt::format("host {}: cannot enter folder {}: {}; it must exist on every host",
@@ -190,11 +205,13 @@ Status Agent::start_rank(const AgentCommand& command, int local_rank) {
   place.rendezvous_fd = rank == 0 ? listener_.fd : -1;
   place.key_fd = key.value();
   place.threads = threads_;
+  place.flight_fd = flight_.create(rank);
   SpawnSpec spec;
   spec.program = config_->program;
   spec.variables = rank_environment(*config_, place);
   spec.inherited = {key.value()};
   if (rank == 0) spec.inherited.push_back(listener_.fd);
+  if (place.flight_fd >= 0) spec.inherited.push_back(place.flight_fd);
   const Result<Binding> binding = parse_binding(config_->bind_to);
   if (!binding.ok()) return binding.status();
   spec.cores =
@@ -205,12 +222,19 @@ Status Agent::start_rank(const AgentCommand& command, int local_rank) {
 }
 
 void Agent::on_rank_exit(int rank, int code, int signal) {
+  flight_.on_exit(rank, code, signal);
   AgentEvent event;
   event.kind = Kind::kExit;
   event.rank = rank;
   event.code = code;
   event.signal = signal;
   send(event);
+}
+
+void Agent::tell_of_dumps() {
+  AgentEvent event;
+  event.text = flight_.take_news();
+  if (!event.text.empty()) send(event);
 }
 
 void Agent::give_up(const Status& status) {

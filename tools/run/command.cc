@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "CLI/CLI.hpp"
@@ -35,6 +36,9 @@ Inside mpirun or srun (mpirun -np 4 syncline run ./train) the program is started
 takes rank and size from them.
 
 Ctrl-C asks the ranks to end (SIGTERM) and waits for --grace; a second Ctrl-C kills them.
+SIGUSR2 writes the flight records of all ranks, also of stopped ones; so does the end of a rank that
+fails. They go to --log-dir, SYNCLINE_FLIGHT_DIR or the folder for temporary files; read them with
+syncline doctor --dump.
 Exit code: that of the rank that failed first (128 + signal if killed), 0 when all ended with 0;
 2 wrong usage, 3 unfit machine, 85 asks to be started again, 124 time limit, 130 interrupted.)";
 
@@ -98,7 +102,8 @@ Status fill_hosts(const RunArguments& a, LaunchOptions& launch) {
 }
 
 bool travels(const std::string& name) {
-  if (name == "SYNCLINE_KEY_FD" || name == "SYNCLINE_RENDEZVOUS_FD") return false;
+  if (name == "SYNCLINE_KEY_FD" || name == "SYNCLINE_RENDEZVOUS_FD" || name == "SYNCLINE_FLIGHT_FD")
+    return false;
   return name.starts_with("SYNCLINE_") || name.starts_with("OMP_") || name.starts_with("NCCL_") ||
          name == "LD_LIBRARY_PATH" || name == "PYTHONPATH";
 }
@@ -146,6 +151,14 @@ Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
       return {Code::kInvalidArgument,
               fmt::format("-x {}: the variable is not set here; write -x {}=value", name, name)};
     }
+  }
+  const auto sets_folder = [](const auto& variable) {
+    return variable.first == "SYNCLINE_FLIGHT_DIR";
+  };
+  if (!launch.log_dir.empty() && !env("SYNCLINE_FLIGHT_DIR").has_value() &&
+      std::none_of(launch.variables.begin(), launch.variables.end(), sets_folder)) {
+    launch.variables.emplace_back("SYNCLINE_FLIGHT_DIR",
+                                  std::filesystem::absolute(launch.log_dir).string() + "/flight");
   }
   launch.keep_omp_threads = env("OMP_NUM_THREADS").has_value();
   for (const auto& [name, value] : launch.variables) {

@@ -38,7 +38,7 @@ class Signals {
   Signals() {
     sigset_t watched;
     sigemptyset(&watched);
-    for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) sigaddset(&watched, signo);
+    for (const int signo : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&watched, signo);
     sigprocmask(SIG_BLOCK, &watched, nullptr);
     signal(SIGPIPE, SIG_IGN);
     fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -227,8 +227,8 @@ void Launcher::on_signal() {
   signalfd_siginfo info;
   while (read(signals_.fd(), &info, sizeof info) == sizeof info) {
     const Nanos now = monotonic_now();
-    if (info.ssi_signo == SIGUSR1) {
-      if (started_) signal_ranks(SIGUSR1);
+    if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+      if (started_) signal_ranks(static_cast<int>(info.ssi_signo));
     } else if (!started_) {
       fail(info.ssi_signo == SIGINT ? kExitInterrupted
                                     : kExitSignalBase + static_cast<int>(info.ssi_signo),

@@ -46,6 +46,7 @@ Variables rank_environment(const AgentConfig& config, const RankPlace& place) {
     v.emplace_back("SYNCLINE_RENDEZVOUS_FD", fmt::to_string(place.rendezvous_fd));
   }
   if (place.key_fd >= 0) v.emplace_back("SYNCLINE_KEY_FD", fmt::to_string(place.key_fd));
+  if (place.flight_fd >= 0) v.emplace_back("SYNCLINE_FLIGHT_FD", fmt::to_string(place.flight_fd));
   if (!config.keep_omp_threads) v.emplace_back("OMP_NUM_THREADS", fmt::to_string(place.threads));
   v.insert(v.end(), config.variables.begin(), config.variables.end());
   return v;

@@ -11,6 +11,7 @@ struct RankPlace {
   int master_port = 0;
   int rendezvous_fd = -1;  // rank 0: the listening socket behind `rendezvous`
   int key_fd = -1;
+  int flight_fd = -1;  // memory for the flight record
   int threads = 1;
 };
 

@@ -40,6 +40,7 @@ std::vector<std::string> environment_of(const Variables& variables) {
   // Descriptors of a launcher around this one mean nothing here.
   merged.erase("SYNCLINE_RENDEZVOUS_FD");
   merged.erase("SYNCLINE_KEY_FD");
+  merged.erase("SYNCLINE_FLIGHT_FD");
   for (const auto& [name, value] : variables) merged[name] = value;
   std::vector<std::string> entries;
   for (const auto& [name, value] : merged) entries.push_back(name + '=' + value);
