@@ -33,14 +33,19 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   inquiries_left_ = kInquiriesMax;
   stall_at_ = 0;
   verdict_.clear();
-  layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
+  layout_ = request_.blocks != nullptr ? Layout(*request_.blocks)
+                                       : Layout(request_.block_count, program_->blocks,
+                                                program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);
   accumulator_bytes_ = size_of(accumulate);
   acc_is_element_ = accumulate == request_.type;
   const std::size_t own_block = request_.block_count * static_cast<std::size_t>(program_->rank);
-  in_origin_ = program_->kind == Collective::kAllGather ? own_block : 0;
-  out_origin_ = program_->kind == Collective::kReduceScatter ? own_block : 0;
+  const Collective kind = program_->kind;
+  const bool own_in = kind == Collective::kAllGather || kind == Collective::kGather;
+  const bool own_out = kind == Collective::kReduceScatter || kind == Collective::kScatter;
+  in_origin_ = own_in && request_.blocks == nullptr ? own_block : 0;
+  out_origin_ = own_out && request_.blocks == nullptr ? own_block : 0;
   oldest_ = 0;
   next_ = 0;
 
@@ -55,7 +60,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
 void Operation::prepare_instances() {
   const std::size_t lanes = program_->lanes.size();
   const std::size_t slots = program_->accumulators + program_->scratch_slots;
-  window_ = std::min(request_.window, request_.segments);
+  window_ = std::min(request_.window, layout_.segments());
   slot_bytes_ = round_up(layout_.segment_count_max() * accumulator_bytes_);
   if (instances_.size() < window_) instances_.resize(window_);
   if (counters_.size() < window_ * lanes) counters_.resize(window_ * lanes);
@@ -77,6 +82,7 @@ void Operation::clear() {
   request_.program = nullptr;
   request_.name.clear();
   if (request_.finisher) request_.finisher = nullptr;
+  request_.blocks = nullptr;
   program_ = nullptr;
   work_ = nullptr;
   status_ = {};
@@ -96,6 +102,10 @@ wire::Operation Operation::descriptor() const {
   what.root = request_.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request_.root);
   what.name_hash = wire::hash16(request_.name);
   what.count = request_.block_count;
+  if (has_unequal_blocks()) {
+    what.unequal = true;
+    what.count = wire::kVariousCounts;
+  }
   return what;
 }
 
@@ -150,6 +160,7 @@ bool Operation::ready(const CompiledStep& step, const Instance& instance) const 
 }
 
 bool Operation::execute(const CompiledStep& step, Instance& instance) {
+  if (request_.blocks != nullptr && skips(step, instance)) return true;
   if (step.after_begin != step.after_end && !ready(step, instance)) return false;
   switch (step.kind) {
     case StepKind::kSend:
@@ -186,6 +197,11 @@ bool Operation::execute_send(const CompiledStep& step, Instance& instance) {
       extent.count * (step.wire == plan::Wire::kAccumulator ? accumulator_bytes_ : element_bytes_));
   header_.has_fingerprint = instance.segment == 0;
   Channel& channel = *request_.group->peers[static_cast<std::size_t>(step.peer)];
+  if (has_unequal_blocks()) {
+    transport::FrameHeader header = header_;
+    if (header.has_fingerprint) header.fingerprint = block_fingerprint(step.a.chunk);
+    return channel.endpoint->try_send(header, source.data) == transport::SendResult::kAccepted;
+  }
   switch (channel.endpoint->try_send(header_, source.data)) {
     case transport::SendResult::kAccepted:
       return true;
@@ -268,14 +284,18 @@ Operation::Location Operation::locate(const Place& place, const Instance& instan
   switch (place.buf) {
     case Buf::kIn: {
       auto* in = static_cast<std::byte*>(const_cast<void*>(request_.in));
-      return {in + (extent.begin - in_origin_) * element_bytes_, false};
+      std::size_t begin = extent.begin - in_origin_;
+      if (request_.blocks != nullptr) begin += request_.blocks->in_block(place.chunk).begin;
+      return {in + begin * element_bytes_, false};
     }
     case Buf::kAcc:
       if (!in_out_storage(place.chunk)) break;
       [[fallthrough]];
     case Buf::kOut: {
       auto* out = static_cast<std::byte*>(request_.out);
-      return {out + (extent.begin - out_origin_) * element_bytes_, false};
+      std::size_t begin = extent.begin - out_origin_;
+      if (request_.blocks != nullptr) begin += request_.blocks->out_block(place.chunk).begin;
+      return {out + begin * element_bytes_, false};
     }
     case Buf::kScratch:
       break;

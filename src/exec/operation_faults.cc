@@ -18,15 +18,44 @@ void Operation::fail(const Status& status) {
 
 bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& header) {
   if (!header.has_fingerprint || header.fingerprint == header_.fingerprint) return true;
+  const transport::Fingerprint expected = expected_fingerprint(group_rank, header.step);
+  if (header.fingerprint == expected) return true;
   const auto index = static_cast<std::size_t>(group_rank);
   const int theirs = request_.group->world_ranks[index];
   const int ours = request_.group->world_ranks[static_cast<std::size_t>(request_.group->rank)];
   fail(Status(Code::kMismatch, "ranks disagree on operation #" + std::to_string(number_) + ": " +
-                                   wire::describe_mismatch(ours, descriptor(), theirs,
+                                   wire::describe_mismatch(ours, wire::unpack(expected), theirs,
                                                            wire::unpack(header.fingerprint)) +
-                                   "; make all ranks call the same collectives in the same order")
+                                   (has_unequal_blocks()
+                                        ? "; make both ends of a block give it the same count, and "
+                                          "all ranks call the same collectives in the same order"
+                                        : "; make all ranks call the same collectives in the same "
+                                          "order"))
            .with_peer(theirs));
   return false;
+}
+
+bool Operation::skips(const CompiledStep& step, const Instance& instance) const {
+  const Place& place = step.kind == plan::StepKind::kSend ? step.a : step.dst;
+  return layout_.is_past(place.chunk, instance.segment);
+}
+
+transport::Fingerprint Operation::block_fingerprint(std::uint32_t chunk) const {
+  wire::Operation what = descriptor();
+  what.count = request_.blocks->count(chunk);
+  return wire::pack(what);
+}
+
+transport::Fingerprint Operation::expected_fingerprint(int group_rank, std::uint32_t tag) const {
+  if (!has_unequal_blocks()) return header_.fingerprint;
+  for (const CompiledStep& step : program_->steps) {
+    const bool receives =
+        step.kind == plan::StepKind::kRecv || step.kind == plan::StepKind::kRecvReduce;
+    if (receives && step.peer == group_rank && step.tag == tag) {
+      return block_fingerprint(step.dst.chunk);
+    }
+  }
+  return header_.fingerprint;
 }
 
 const CompiledStep* Operation::waiting_step(const Instance& instance, std::size_t lane) const {

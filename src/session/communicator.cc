@@ -8,7 +8,6 @@
 #include "session/communicator_impl.h"
 
 namespace syncline {
-namespace {
 
 Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
   if (impl == nullptr) {
@@ -16,8 +15,6 @@ Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
   }
   return *impl;
 }
-
-}  // namespace
 
 int Communicator::rank() const { return usable(impl_).rank(); }
 int Communicator::size() const { return usable(impl_).size(); }
@@ -53,6 +50,28 @@ Work Communicator::reduce(TensorView inout, int root, ReduceOp op, const CallOpt
 Work Communicator::reduce(ConstTensorView in, TensorView out, int root, ReduceOp op,
                           const CallOptions& options) {
   return usable(impl_).start({Collective::kReduce, in, out, in.count(), op, root}, options);
+}
+
+Work Communicator::gather(ConstTensorView in, TensorView out, int root,
+                          const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  if (impl.rank() != root) out = TensorView(nullptr, 0, in.type());
+  const std::size_t whole = in.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kGather, in, out, whole, ReduceOp::kSum, root}, options);
+}
+
+Work Communicator::scatter(ConstTensorView in, TensorView out, int root,
+                           const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  if (impl.rank() != root) in = ConstTensorView(nullptr, 0, out.type());
+  const std::size_t whole = out.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kScatter, in, out, whole, ReduceOp::kSum, root}, options);
+}
+
+Work Communicator::all_to_all(ConstTensorView in, TensorView out, const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  const std::size_t whole = in.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kAllToAll, in, out, whole, ReduceOp::kSum, -1}, options);
 }
 
 Work Communicator::barrier(const CallOptions& options) {
@@ -105,6 +124,7 @@ Communicator Communicator::split(int color, int key) const {
 
 PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count) const {
   Impl& impl = usable(impl_);
+  if (kind == Collective::kAllToAll) count *= static_cast<std::size_t>(size());
   const collective::Query query{kind, type, count, 0, ""};
   auto planned = impl.plans().find(query);
   throw_if_error(planned.status());

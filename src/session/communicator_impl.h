@@ -2,8 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/plan_cache.h"
 #include "exec/engine.h"
@@ -35,9 +38,16 @@ class Communicator::Impl {
     std::size_t count = 0;  // elements of the whole vector
     ReduceOp op = ReduceOp::kSum;
     int root = -1;
+    bool unequal = false;  // the `_v` form
   };
   // Throws Error for a bad call, before any byte is sent.
   Work start(const Call& call, const CallOptions& options);
+  // The `_v` form of call.kind. What each rank holds: elements by rank for a tensor of size()
+  // blocks; empty where the rank has one block, which its tensor then says, or none.
+  struct BlockCounts {
+    std::vector<std::size_t> in, out;
+  };
+  Work start_unequal(Call call, const BlockCounts& counts, const CallOptions& options);
 
   int rank() const { return group_->rank; }
   int size() const { return static_cast<int>(group_->world_ranks.size()); }
@@ -48,10 +58,28 @@ class Communicator::Impl {
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
   std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
+  void check_values(const Call& call, const CallOptions& options) const;
+  // What all kinds of requests have in common.
+  void complete_request(exec::OperationRequest& request, const Call& call,
+                        const CallOptions& options);
 
   std::shared_ptr<SessionContext> context_;
   std::shared_ptr<exec::Group> group_;
   std::shared_ptr<collective::PlanCache> plans_;  // the group keeps it for running operations
 };
+
+// The group behind a Communicator; throws Error if there is none.
+Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl);
+// Throws Error; how the message names the call.
+[[noreturn]] void refuse(const Communicator::Impl::Call& call, const CallOptions& options,
+                         const std::string& why, Code code = Code::kInvalidArgument);
+// Memory that this library cannot read: throws Error.
+void check_view(const ConstTensorView& view, const Communicator::Impl::Call& call,
+                const CallOptions& options);
+inline constexpr std::ptrdiff_t kNeverShared = PTRDIFF_MAX;
+// Throws Error if the two share memory, unless `out` begins `allowed` bytes behind `in` (before it
+// when negative).
+void check_apart(const Communicator::Impl::Call& call, const CallOptions& options,
+                 std::ptrdiff_t allowed);
 
 }  // namespace syncline
