@@ -11,8 +11,8 @@
 //   result is written with `finish`, and nothing else.
 // - Result: every receiver ends with each contribution exactly once and finished exactly once, all
 //   receivers with the same expression (addition commutes bit for bit but does not associate), and
-//   with the canonical one where the schedule claims it. Kinds that
-//   combine nothing end with exact copies. A receiver leaves a barrier only after every contributor entered it.
+//   with the canonical one where the schedule claims it. Kinds that combine nothing end with exact
+//   copies. A receiver leaves a barrier only after every contributor entered it.
 // - No race: any two steps of a rank that touch the same memory, one of them writing, are ordered
 // by
 //   lane, `after` or messages. Results and races are examined for all four ways of memory: kIn is

@@ -58,8 +58,8 @@ int block_owner(Collective kind, int ranks, int chunks, int chunk);
 // The place of segment `segment` of `segments` within the whole vector; may be empty.
 Range segment_range(Range chunk, std::size_t segments, std::size_t segment);
 
-// The rank that ends with a chunk where only one does (reduce_scatter, gather, scatter, all_to_all);
-// -1 elsewhere.
+// The rank that ends with a chunk where only one does (reduce_scatter, gather, scatter,
+// all_to_all); -1 elsewhere.
 int chunk_receiver(Collective kind, int ranks, int root, int chunks, int chunk);
 
 // How many segments every chunk is cut into, at least 1: no segment is longer than segment_bytes

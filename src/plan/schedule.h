@@ -6,11 +6,11 @@
 //
 // Chunks and segments. The whole vector (for reduce_scatter, all_gather, gather and scatter: size()
 // blocks in rank order; for all_to_all: size() * size() blocks, first those that rank 0 gives to
-// rank 0, 1, ..., then those of rank 1, ...) is cut into `chunks` chunks whose sizes differ by at most one element within a block. A
-// step moves one chunk. The executor cuts every chunk into the same number S of segments and runs
-// the whole schedule once per segment index ("instance"), several instances in flight: instances
-// touch disjoint bytes, so a schedule is written, proved and costed for one instance, and
-// pipelining comes for free.
+// rank 0, 1, ..., then those of rank 1, ...) is cut into `chunks` chunks whose sizes differ by at
+// most one element within a block. A step moves one chunk. The executor cuts every chunk into the
+// same number S of segments and runs the whole schedule once per segment index ("instance"),
+// several instances in flight: instances touch disjoint bytes, so a schedule is written, proved and
+// costed for one instance, and pipelining comes for free.
 //
 // Buffers. kIn and kOut are the caller's tensors and may be the same memory; chunk indices count
 // over the whole vector, also where a rank holds only its own block. kAcc holds partial results in

@@ -40,8 +40,9 @@ bool has_op(Collective kind) {
 
 FingerprintBytes pack(const Operation& o) {
   FingerprintBytes bytes{};
-  store(bytes, 0, static_cast<std::uint8_t>(static_cast<std::uint8_t>(o.kind) |
-                                             (o.unequal ? kUnequalBit : 0)));
+  store(
+      bytes, 0,
+      static_cast<std::uint8_t>(static_cast<std::uint8_t>(o.kind) | (o.unequal ? kUnequalBit : 0)));
   store(bytes, 1, static_cast<std::uint8_t>(o.dtype));
   store(bytes, 2, static_cast<std::uint8_t>(o.op));
   store(bytes, 3, o.schedule_hash);

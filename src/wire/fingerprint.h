@@ -1,8 +1,9 @@
 // Fingerprint of an operation: 16 bytes that ride with its first frame to each peer, so that ranks
 // which disagree find out before a byte is reduced. Pure.
 //
-// Bytes: kind u8 (bit 7: the `_v` form), dtype u8, reduce op u8, schedule hash u8, root u16, name hash u16, count u64; all
-// little-endian. Fields that a collective does not use are packed as 0 (root: kNoRoot).
+// Bytes: kind u8 (bit 7: the `_v` form), dtype u8, reduce op u8, schedule hash u8, root u16, name
+// hash u16, count u64; all little-endian. Fields that a collective does not use are packed as 0
+// (root: kNoRoot).
 #pragma once
 
 #include <array>
