@@ -98,6 +98,19 @@ class Communicator {
   Work all_to_all_v(ConstTensorView in, TensorView out, const std::vector<std::size_t>& in_counts,
                     const std::vector<std::size_t>& out_counts, const CallOptions& options = {});
 
+  // One rank to another, or to itself; other ranks take no part, and collectives keep their order.
+  // MPI's rules: a receive takes the oldest message that fits its source (kAnySource: any) and tag
+  // (kAnyTag: any), messages of one sender to one receiver do not overtake each other. Tags are 0
+  // or more. `out` may be longer than the message; a message that is longer, or of another type,
+  // ends the receive with kMismatch that shows both sides, and a sender that still waits too.
+  //
+  // A send of up to 32 KiB completes at once while the receiver holds less than 256 KiB of this
+  // rank's messages that nobody has asked for; else when the receive has taken it. Both end with
+  // kTimeout at their deadline and with kPeerLost when the peer is gone; the communicator lives on
+  // after the first.
+  Work send(ConstTensorView in, int destination, int tag = 0, const CallOptions& options = {});
+  ReceiveWork recv(TensorView out, int source, int tag = kAnyTag, const CallOptions& options = {});
+
   // Collective: every rank calls it and blocks. Ranks of one colour form a group, ordered by (key,
   // rank here); a negative colour gives an empty Communicator.
   Communicator split(int color, int key = 0) const;
@@ -112,6 +125,7 @@ class Communicator {
   explicit Communicator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
  private:
+  friend class Batch;
   std::shared_ptr<Impl> impl_;
 };
 

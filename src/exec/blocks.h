@@ -1,5 +1,5 @@
-// Blocks: where the blocks of an operation lie when arithmetic does not tell: those of unequal length
-// and those of all_to_all. Immutable once the operation runs.
+// Blocks: where the blocks of an operation lie when arithmetic does not tell: those of unequal
+// length and those of all_to_all. Immutable once the operation runs.
 #pragma once
 
 #include <algorithm>
@@ -27,14 +27,10 @@ struct Blocks {
 
   // `block`: index within the whole vector (plan/partition.h).
   const Block& in_block(std::uint32_t block) const {
-    return in[in.size() == 1                   ? 0
-              : kind == Collective::kAllToAll ? block % size
-                                               : block];
+    return in[in.size() == 1 ? 0 : kind == Collective::kAllToAll ? block % size : block];
   }
   const Block& out_block(std::uint32_t block) const {
-    return out[out.size() == 1                  ? 0
-               : kind == Collective::kAllToAll ? block / size
-                                                : block];
+    return out[out.size() == 1 ? 0 : kind == Collective::kAllToAll ? block / size : block];
   }
   std::size_t count(std::uint32_t block) const {
     if (kind == Collective::kAllToAll) {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "exec/channel.h"
 #include "exec/event_count.h"
 #include "exec/operation.h"
+#include "exec/point_to_point.h"
 #include "exec/work_state.h"
 #include "wire/messages.h"
 
@@ -51,6 +51,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void set_crowded(bool crowded) { crowded_ = crowded; }
   void start();
 
+  // A call of either sort, begun by start() of a batch.
+  struct Call {
+    OperationRequest operation;  // if it has a group
+    MessageRequest message;      // else this
+    std::shared_ptr<WorkState> work;
+  };
+
   // Groups must stay known to the engine from before their first submit() until remove_group(); a
   // removed group stays alive until its operations have ended.
   void add_group(std::shared_ptr<Group> group);
@@ -59,6 +66,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
   std::shared_ptr<WorkState> submit(OperationRequest&& request);
+  // Starts a send or receive; never blocks. Those of a group begin in the order of calls.
+  std::shared_ptr<WorkState> submit(MessageRequest&& request);
+  // Starts all of them, in this order, before any of them waits for anything.
+  void submit(std::vector<Call>&& calls);
   // Drives or sleeps until `work` is done; its status.
   Status wait(WorkState& work);
   // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".
@@ -74,6 +85,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   struct Pending {
     OperationRequest request;
+    std::shared_ptr<WorkState> work;
+  };
+  struct PendingMessage {
+    MessageRequest request;
     std::shared_ptr<WorkState> work;
   };
   struct EarlyFrame {
@@ -97,6 +112,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool pass();
   void admit_pending();
   void begin(OperationRequest&& request, std::shared_ptr<WorkState> work);
+  void begin_message(MessageRequest&& request, std::shared_ptr<WorkState> work);
+  bool move_messages();
+  void take_message(Channel& channel, const transport::Frame& frame);
+  bool is_dead(std::uint32_t comm, const Group* group) const;
+  void reap_groups();
   void finish(std::size_t index);
   void fail_operation(Operation& operation);
   void break_group(Group& group, const Status& why, std::uint64_t op, bool tell);
@@ -150,13 +170,16 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   Mutex submit_mutex_;
   std::vector<Pending> pending_ SYNCLINE_GUARDED_BY(submit_mutex_);
+  std::vector<PendingMessage> pending_messages_ SYNCLINE_GUARDED_BY(submit_mutex_);
   std::atomic<bool> has_pending_{false};
 
   // Guarded by the baton.
   event::Poller poller_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<std::uint32_t, std::shared_ptr<Group>> groups_;
-  std::set<std::uint32_t> closed_groups_;
+  // Ids grow: a group that is not known and not above this one has ended.
+  std::uint32_t newest_group_ = 0;
+  std::vector<std::shared_ptr<Group>> removed_groups_;  // in groups_ until their operations end
   std::vector<std::unique_ptr<Operation>> operations_;  // in order of start
   std::vector<std::unique_ptr<Operation>> spare_;       // cleared, to be used again
   std::map<OperationKey, std::vector<EarlyFrame>> early_;
@@ -167,6 +190,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<OwedAbort> owed_aborts_;
   std::vector<std::function<void()>> callbacks_;
   std::vector<Pending> admitted_;
+  std::vector<PendingMessage> admitted_messages_;
+  PointToPoint messages_{callbacks_};
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
   Nanos last_tick_ = 0;

@@ -34,8 +34,7 @@ class Layout {
   }
 
   // One chunk per block, each cut by itself. The blocks must outlive the layout.
-  explicit Layout(const Blocks& blocks)
-      : per_block_(0), segments_(1), blocks_(&blocks) {
+  explicit Layout(const Blocks& blocks) : per_block_(0), segments_(1), blocks_(&blocks) {
     const std::size_t longest = blocks.longest();
     const std::size_t each = blocks.segment_elements;
     base_ = std::min(longest, each);

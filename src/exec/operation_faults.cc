@@ -23,11 +23,11 @@ bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& 
   const auto index = static_cast<std::size_t>(group_rank);
   const int theirs = request_.group->world_ranks[index];
   const int ours = request_.group->world_ranks[static_cast<std::size_t>(request_.group->rank)];
-  fail(Status(Code::kMismatch, "ranks disagree on operation #" + std::to_string(number_) + ": " +
-                                   wire::describe_mismatch(ours, wire::unpack(expected), theirs,
-                                                           wire::unpack(header.fingerprint)) +
-                                   (has_unequal_blocks()
-                                        ? "; make both ends of a block give it the same count, and "
+  fail(Status(Code::kMismatch,
+              "ranks disagree on operation #" + std::to_string(number_) + ": " +
+                  wire::describe_mismatch(ours, wire::unpack(expected), theirs,
+                                          wire::unpack(header.fingerprint)) +
+                  (has_unequal_blocks() ? "; make both ends of a block give it the same count, and "
                                           "all ranks call the same collectives in the same order"
                                         : "; make all ranks call the same collectives in the same "
                                           "order"))

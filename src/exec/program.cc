@@ -67,8 +67,7 @@ class Compiler {
     program_.rank = rank;
     program_.size = schedule.size();
     program_.chunks = schedule.chunks;
-    program_.blocks =
-        static_cast<std::uint32_t>(plan::block_count(schedule.kind, schedule.size()));
+    program_.blocks = static_cast<std::uint32_t>(plan::block_count(schedule.kind, schedule.size()));
     program_.receives = source_.receives;
     program_.scratch_slots = source_.scratch_slots;
     program_.hash = hash_of(schedule);

@@ -80,6 +80,11 @@ Work Communicator::barrier(const CallOptions& options) {
 
 Communicator Communicator::split(int color, int key) const {
   Impl& impl = usable(impl_);
+  if (impl.is_batched()) {
+    throw Error(Status(Code::kFailedPrecondition,
+                       "split() blocks and cannot be part of a batch; call it on the communicator")
+                    .with_operation("split"));
+  }
   SessionContext& context = *impl.context();
   using Row = std::array<std::int64_t, 3>;  // colour, key, first free group id
   const auto n = static_cast<std::size_t>(size());

@@ -5,6 +5,7 @@
 #include "collective/request.h"
 #include "kernels/reduce.h"
 #include "plan/partition.h"
+#include "session/batch_impl.h"
 
 namespace syncline {
 namespace {
@@ -42,8 +43,9 @@ void check_shapes(const Communicator::Impl::Call& call, const CallOptions& optio
   }
   if (call.kind == Collective::kAllToAll && in % n != 0) {
     refuse(call, options,
-           "both tensors need size() equal blocks: " + std::to_string(in) + " elements are no multiple of " +
-               std::to_string(size) + "; all_to_all_v takes unequal ones");
+           "both tensors need size() equal blocks: " + std::to_string(in) +
+               " elements are no multiple of " + std::to_string(size) +
+               "; all_to_all_v takes unequal ones");
   }
 }
 
@@ -114,7 +116,24 @@ Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
   context_->engine->add_group(group_);
 }
 
-Communicator::Impl::~Impl() { context_->engine->remove_group(group_); }
+Communicator::Impl::Impl(std::shared_ptr<Impl> parent, std::shared_ptr<Batch::Impl> batch)
+    : context_(parent->context_),
+      group_(parent->group_),
+      plans_(parent->plans_),
+      parent_(std::move(parent)),
+      batch_(std::move(batch)) {}
+
+Communicator::Impl::~Impl() {
+  if (batch_ == nullptr) context_->engine->remove_group(group_);
+}
+
+template <class Request>
+std::shared_ptr<WorkState> Communicator::Impl::launch(Request&& request) {
+  if (batch_ != nullptr) return batch_->record(std::move(request));
+  return context_->engine->submit(std::move(request));
+}
+template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::OperationRequest&&);
+template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::MessageRequest&&);
 
 void Communicator::Impl::complete_request(exec::OperationRequest& request, const Call& call,
                                           const CallOptions& options) {
@@ -144,7 +163,7 @@ std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
     request.block_count = block_count;
   }
   complete_request(request, call, options);
-  return context_->engine->submit(std::move(request));
+  return launch(std::move(request));
 }
 
 void Communicator::Impl::check_values(const Call& call, const CallOptions& options) const {

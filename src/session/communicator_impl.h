@@ -10,6 +10,7 @@
 
 #include "collective/plan_cache.h"
 #include "exec/engine.h"
+#include "syncline/batch.h"
 #include "syncline/communicator.h"
 
 namespace syncline {
@@ -29,6 +30,8 @@ class Communicator::Impl {
  public:
   // Registers the group with the engine.
   Impl(std::shared_ptr<SessionContext> context, std::shared_ptr<exec::Group> group);
+  // The parent's group for a batch, which takes the calls.
+  Impl(std::shared_ptr<Impl> parent, std::shared_ptr<Batch::Impl> batch);
   ~Impl();
 
   struct Call {
@@ -49,15 +52,23 @@ class Communicator::Impl {
   };
   Work start_unequal(Call call, const BlockCounts& counts, const CallOptions& options);
 
+  // Throws Error for a bad call; `request` has what the caller gave.
+  std::shared_ptr<WorkState> start_message(exec::MessageRequest request,
+                                           const ConstTensorView& view, const CallOptions& options);
+
   int rank() const { return group_->rank; }
   int size() const { return static_cast<int>(group_->world_ranks.size()); }
   const std::shared_ptr<exec::Group>& group() const { return group_; }
   const std::shared_ptr<SessionContext>& context() const { return context_; }
   collective::PlanCache& plans() { return *plans_; }
+  bool is_batched() const { return batch_ != nullptr; }
 
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
   std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
+  // To the engine or the batch.
+  template <class Request>
+  std::shared_ptr<WorkState> launch(Request&& request);
   void check_values(const Call& call, const CallOptions& options) const;
   // What all kinds of requests have in common.
   void complete_request(exec::OperationRequest& request, const Call& call,
@@ -66,6 +77,8 @@ class Communicator::Impl {
   std::shared_ptr<SessionContext> context_;
   std::shared_ptr<exec::Group> group_;
   std::shared_ptr<collective::PlanCache> plans_;  // the group keeps it for running operations
+  std::shared_ptr<Impl> parent_;                  // with batch_: the one that registered the group
+  std::shared_ptr<Batch::Impl> batch_;
 };
 
 // The group behind a Communicator; throws Error if there is none.

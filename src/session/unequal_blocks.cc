@@ -1,5 +1,5 @@
-// The `_v` collectives: one block per rank as in the plain forms, but of unequal lengths. They run the
-// same schedules; exec/blocks.h says where the blocks lie and what each message declares.
+// The `_v` collectives: one block per rank as in the plain forms, but of unequal lengths. They run
+// the same schedules; exec/blocks.h says where the blocks lie and what each message declares.
 #include <numeric>
 
 #include "collective/request.h"
@@ -104,14 +104,15 @@ Work Communicator::Impl::start_unequal(Call call, const BlockCounts& counts,
   if (!planned.ok()) refuse(call, options, planned.status().message(), planned.status().code());
   if (planned.value()->program->chunks != planned.value()->program->blocks) {
     refuse(call, options,
-           "schedule '" + schedule + "' cuts blocks into parts; unequal blocks need one that does not, "
-           "such as 'one_shot'",
+           "schedule '" + schedule +
+               "' cuts blocks into parts; unequal blocks need one that does not, "
+               "such as 'one_shot'",
            Code::kUnsupported);
   }
   exec::OperationRequest request =
       collective::make_request(*planned.value(), call.in.type(), std::move(blocks));
   complete_request(request, call, options);
-  return Work(context_->engine->submit(std::move(request)));
+  return Work(launch(std::move(request)));
 }
 
 Work Communicator::all_gather_v(ConstTensorView in, TensorView out, const Counts& counts,
@@ -122,8 +123,8 @@ Work Communicator::all_gather_v(ConstTensorView in, TensorView out, const Counts
 
 Work Communicator::reduce_scatter_v(ConstTensorView in, TensorView out, const Counts& counts,
                                     ReduceOp op, const CallOptions& options) {
-  return usable(impl_).start_unequal(
-      {Collective::kReduceScatter, in, out, in.count(), op, -1}, {counts, {}}, options);
+  return usable(impl_).start_unequal({Collective::kReduceScatter, in, out, in.count(), op, -1},
+                                     {counts, {}}, options);
 }
 
 Work Communicator::gather_v(ConstTensorView in, TensorView out, const Counts& counts, int root,
@@ -144,8 +145,8 @@ Work Communicator::scatter_v(ConstTensorView in, TensorView out, const Counts& c
 
 Work Communicator::all_to_all_v(ConstTensorView in, TensorView out, const Counts& in_counts,
                                 const Counts& out_counts, const CallOptions& options) {
-  return usable(impl_).start_unequal(
-      {Collective::kAllToAll, in, out, 0, ReduceOp::kSum, -1}, {in_counts, out_counts}, options);
+  return usable(impl_).start_unequal({Collective::kAllToAll, in, out, 0, ReduceOp::kSum, -1},
+                                     {in_counts, out_counts}, options);
 }
 
 }  // namespace syncline

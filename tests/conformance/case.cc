@@ -46,7 +46,8 @@ std::size_t CaseRunner::whole(const Case& what) const {
   return plan::has_blocks(what.kind) ? n * what.count : what.count;
 }
 
-// `out_` is the memory of the in-place call where that is the larger one, `in_` where one block remains.
+// `out_` is the memory of the in-place call where that is the larger one, `in_` where one block
+// remains.
 void CaseRunner::lay_out(const Case& what) {
   const auto rank = static_cast<std::size_t>(world_.rank());
   const Bytes& mine = contribution(what, world_.rank());

@@ -19,7 +19,7 @@ SYNCLINE_ON_EACH_WIRING(Unequal);
 
 // Elements that rank `from` gives to rank `to` in turn `turn`: 0, 1, 7, around a segment, several
 // segments. `unit`: elements of a segment.
-std::size_t count_of(std::size_t turn, int from, int to, std::size_t unit) {
+std::size_t block_length(std::size_t turn, int from, int to, std::size_t unit) {
   const std::size_t sizes[] = {0, 1, 7, unit - 1, unit, unit + 1, 3 * unit + 5, 2, 100};
   return sizes[(turn + 4 * static_cast<std::size_t>(from) + 7 * static_cast<std::size_t>(to)) % 9];
 }
@@ -29,7 +29,7 @@ std::size_t sum(const Counts& counts) {
 }
 
 // One rank's view of a turn; all ranks compute the same tables.
-struct Turn {
+struct BlockTurn {
   Communicator& world;
   DType type;
   std::size_t number;
@@ -41,7 +41,7 @@ struct Turn {
   // What every rank gives in kinds with one block per rank.
   Counts blocks() const {
     Counts counts;
-    for (int r = 0; r < n(); ++r) counts.push_back(count_of(number, r, 0, unit));
+    for (int r = 0; r < n(); ++r) counts.push_back(block_length(number, r, 0, unit));
     return counts;
   }
   void expect(const Guarded& at, const Bytes& expected, std::size_t phase, std::size_t begin,
@@ -111,8 +111,8 @@ struct Turn {
   void all_to_all_v() const {
     Counts gives, gets;
     for (int r = 0; r < n(); ++r) {
-      gives.push_back(count_of(number, me(), r, unit));
-      gets.push_back(count_of(number, r, me(), unit));
+      gives.push_back(block_length(number, me(), r, unit));
+      gets.push_back(block_length(number, r, me(), unit));
     }
     Guarded in, out;
     in.reset(period(me()), type, 0, sum(gives), 2);
@@ -121,7 +121,7 @@ struct Turn {
     std::size_t begin = 0;
     for (int s = 0; s < n(); ++s) {
       std::size_t phase = 0;
-      for (int d = 0; d < me(); ++d) phase += count_of(number, s, d, unit);
+      for (int d = 0; d < me(); ++d) phase += block_length(number, s, d, unit);
       const std::size_t count = gets[static_cast<std::size_t>(s)];
       expect(out, period(s), phase, begin, count, "all_to_all_v");
       begin += count;
@@ -135,7 +135,7 @@ void run_turns(Session& session, int types_step) {
     for (std::size_t number = 0; number < 9; number += 1 + static_cast<std::size_t>(type) % 3) {
       const auto dtype = static_cast<DType>(type);
       const PlanInfo plan = world.plan(Collective::kGather, dtype, (1 << 20) / size_of(dtype));
-      const Turn turn{world, dtype, number, plan.segment_bytes / size_of(dtype)};
+      const BlockTurn turn{world, dtype, number, plan.segment_bytes / size_of(dtype)};
       const int root = static_cast<int>(number) % world.size();
       turn.all_gather_v();
       turn.gather_v(root);
@@ -155,7 +155,7 @@ TEST_P(Unequal, EveryCountAndType) {
 TEST_P(Unequal, OtherSchedulesWhereAllKnowTheCounts) {
   run(3, [](Session& session) {
     for (std::size_t number = 0; number < 9; ++number) {
-      const Turn turn{session.world(), DType::kBF16, number, 4096};
+      const BlockTurn turn{session.world(), DType::kBF16, number, 4096};
       turn.reduce_scatter_v(harness::with_schedule("ring"));
     }
   });
@@ -190,12 +190,12 @@ TEST_P(Unequal, DisagreementShowsBothSides) {
   run(3, [](Session& session) {
     const bool odd = session.rank() == 0;
     float in[64] = {}, out[64];
-    struct Bad {
+    struct Odd {
       const char* what;
       std::function<Work(Communicator&)> call;
       std::vector<std::string> shown;  // on the rank that sees it first
     };
-    const Bad calls[] = {
+    const Odd calls[] = {
         {"all_gather_v",
          [&](Communicator& w) {
            const Counts mine = odd ? Counts{1, 2, 4} : Counts{1, 2, 3};
@@ -236,7 +236,7 @@ TEST_P(Unequal, DisagreementShowsBothSides) {
          },
          {"all_gather(f32, 2 elements)", "all_gather_v(f32, 2 elements)"}},
     };
-    for (const Bad& bad : calls) {
+    for (const Odd& bad : calls) {
       Communicator group = session.world().split(0);
       Status status = bad.call(group).wait_for(5s);
       if (status.ok()) status = group.barrier().wait_for(5s);
@@ -254,8 +254,8 @@ TEST_P(Unequal, DisagreementShowsBothSides) {
 TEST_P(Unequal, BadArgumentsAreRefused) {
   run(2, [](Session& session) {
     float m[16] = {};
-    using Call = std::function<void(Communicator&)>;
-    const std::pair<const char*, Call> calls[] = {
+    using BadBlocks = std::function<void(Communicator&)>;
+    const std::pair<const char*, BadBlocks> calls[] = {
         {"too few counts",
          [&](auto& w) {
            w.all_gather_v({m, 1}, {m + 8, 1}, {1});
