@@ -112,7 +112,8 @@ class Communicator {
   ReceiveWork recv(TensorView out, int source, int tag = kAnyTag, const CallOptions& options = {});
 
   // Collective: every rank calls it and blocks. Ranks of one colour form a group, ordered by (key,
-  // rank here); a negative colour gives an empty Communicator.
+  // rank here); a negative colour gives an empty Communicator. Groups can be split again. One
+  // thread of a process may be in split() at a time, else kFailedPrecondition.
   Communicator split(int color, int key = 0) const;
 
   // The plan that a call with these arguments would use. `count`: elements of the larger tensor.

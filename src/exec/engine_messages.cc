@@ -23,6 +23,7 @@ std::shared_ptr<WorkState> Engine::submit(MessageRequest&& request) {
 
 void Engine::submit(std::vector<Call>&& calls) {
   if (calls.empty()) return;
+  const bool several = calls.size() > 1;
   const std::shared_ptr<WorkState> last = calls.back().work;
   {
     MutexLock lock(submit_mutex_);
@@ -40,7 +41,7 @@ void Engine::submit(std::vector<Call>&& calls) {
     pass();
     give();
   }
-  if (!last->done() && napping_long_.load(std::memory_order_relaxed)) kick();
+  if ((several || !last->done()) && napping_long_.load(std::memory_order_relaxed)) kick();
 }
 
 void Engine::begin_message(MessageRequest&& request, std::shared_ptr<WorkState> work) {

@@ -27,6 +27,7 @@ void PointToPoint::begin(MessageRequest&& request, std::shared_ptr<WorkState> wo
   Transfers& list = request.sends ? sends_ : receives_;
   Transfer& transfer = list.emplace_back();
   const auto at = std::prev(list.end());
+  ++pending_;
   transfer.bytes = request.count * size_of(request.type);
   transfer.request = std::move(request);
   transfer.work = std::move(work);
@@ -171,7 +172,7 @@ void PointToPoint::control(Peer& peer, wire::MessageStep step, std::uint32_t com
     header.fingerprint = wire::pack(*envelope);
   }
   peer.controls.push_back(header);
-  ++controls_;
+  ++pending_;
   flush(peer);
 }
 
@@ -181,7 +182,7 @@ bool PointToPoint::flush(Peer& peer) {
     const auto result = peer.channel->endpoint->try_send(peer.controls.front(), nullptr);
     if (result == transport::SendResult::kWouldBlock) break;
     peer.controls.pop_front();  // a closed endpoint takes nothing more
-    --controls_;
+    --pending_;
     moved = true;
   }
   return moved;
@@ -210,6 +211,7 @@ PointToPoint::Transfers::iterator PointToPoint::finish(Transfers& list,
   } else if (transfer->state == State::kQueued && peer != nullptr) {
     peer->queued.erase(std::find(peer->queued.begin(), peer->queued.end(), transfer));
   }
+  --pending_;
   transfer->work->complete(status.ok() ? status : status.with_operation(label(transfer->request)),
                            callbacks_);
   return list.erase(transfer);

@@ -59,7 +59,7 @@ class PointToPoint {
   void begin(MessageRequest&& request, std::shared_ptr<WorkState> work, Nanos deadline,
              const Status& refusal);
   // Nothing to do until something is begun or arrives.
-  bool idle() const { return sends_.empty() && receives_.empty() && controls_ == 0; }
+  bool idle() const { return pending_ == 0; }
   // Sends what can be sent; true if anything moved.
   bool run();
   // A frame with kMessageFlag; the caller pops it. `group`: nullptr if it is not known; `dead`: it
@@ -148,7 +148,7 @@ class PointToPoint {
   std::map<const Channel*, Peer> peers_;
   Transfers sends_, receives_;   // in the order of calls
   std::list<Arrived> arrived_;   // in the order of arrival
-  std::size_t controls_ = 0;     // in all peers
+  std::size_t pending_ = 0;      // sends, receives and controls
   std::size_t local_bytes_ = 0;  // of eager messages to this rank, with envelopes
   std::uint64_t next_id_ = 1;
 };

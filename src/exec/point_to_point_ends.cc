@@ -77,7 +77,7 @@ void PointToPoint::end_all(const Status& why) {
   }
   arrived_.clear();
   peers_.clear();
-  controls_ = 0;
+  pending_ = 0;
 }
 
 std::string PointToPoint::awaited(const Transfer& transfer) {

@@ -16,6 +16,27 @@ Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
   return *impl;
 }
 
+namespace {
+
+// Two splits at once would give their groups the same id, in another order on each rank.
+class OneSplit {
+ public:
+  explicit OneSplit(std::atomic<bool>& flag) : flag_(flag) {
+    if (!flag_.exchange(true)) return;
+    throw Error(Status(Code::kFailedPrecondition,
+                       "another thread of this process is in split(); split one after the other")
+                    .with_operation("split"));
+  }
+  ~OneSplit() { flag_ = false; }
+  OneSplit(const OneSplit&) = delete;
+  OneSplit& operator=(const OneSplit&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+}  // namespace
+
 int Communicator::rank() const { return usable(impl_).rank(); }
 int Communicator::size() const { return usable(impl_).size(); }
 
@@ -86,6 +107,7 @@ Communicator Communicator::split(int color, int key) const {
                     .with_operation("split"));
   }
   SessionContext& context = *impl.context();
+  const OneSplit one_split(context.splitting);
   using Row = std::array<std::int64_t, 3>;  // colour, key, first free group id
   const auto n = static_cast<std::size_t>(size());
   const Row mine{color, key, context.next_group_id.load()};

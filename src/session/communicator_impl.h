@@ -19,6 +19,7 @@ namespace syncline {
 struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
+  std::atomic<bool> splitting{false};           // one at a time: ids grow on every rank
   plan::CostParams cost;
   std::string forced_schedule;
   collective::Staging staging;

@@ -3,7 +3,9 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <thread>
 #include <vector>
 
 #include "syncline/batch.h"
@@ -61,9 +63,35 @@ TEST_P(Groups, LevelsInCrossedOrders) {
   });
 }
 
+// Of two threads of a rank one waits in split() for the other rank, the other one is told so.
+TEST(GroupsThreads, OneSplitAtATime) {
+  auto sessions = init_threads(2, harness::test_options());
+  std::atomic<int> refused{0}, made{0};
+  const auto split = [&] {
+    const Code code = code_of([&] { made += sessions[0].world().split(0).valid() ? 1 : 0; });
+    refused += code == Code::kFailedPrecondition ? 1 : 0;
+  };
+  std::thread first(split), second(split);
+  while (refused == 0) std::this_thread::yield();
+  EXPECT_TRUE(sessions[1].world().split(0).valid());
+  first.join();
+  second.join();
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(made, 1);
+}
+
 struct Resources {
   std::size_t descriptors = 0, threads = 0, heap_bytes = 0;
 
+  // Ranks as threads share them: each looks while the others stand still.
+  static Resources seen_by(Communicator& world) {
+    Resources seen;
+    for (int r = 0; r < world.size(); ++r) {
+      if (r == world.rank()) seen = now();
+      world.barrier().wait();
+    }
+    return seen;
+  }
   static Resources now() {
     const auto entries = [](const char* folder) {
       const std::filesystem::directory_iterator all(folder);
@@ -92,12 +120,10 @@ TEST_P(Groups, AThousandLeaveNothingBehind) {
     Communicator& world = session.world();
     make_and_drop(world, 100);
     world.barrier().wait();
-    const Resources before = Resources::now();
-    world.barrier().wait();
+    const Resources before = Resources::seen_by(world);
     make_and_drop(world, 1000);
     world.barrier().wait();
-    const Resources after = Resources::now();
-    world.barrier().wait();
+    const Resources after = Resources::seen_by(world);
     EXPECT_EQ(after.descriptors, before.descriptors);
     EXPECT_EQ(after.threads, before.threads);
     // One forgotten communicator of a rank is 9 KiB and more; ranks as threads share a heap.

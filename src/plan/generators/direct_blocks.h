@@ -11,7 +11,7 @@ void add_direct_gather(Builder& b, int n, int rank, int root);
 void add_direct_scatter(Builder& b, int n, int rank, int root);
 // Linear exchange: in round i every rank sends to the i-th rank after it and receives from the i-th
 // before it, so that nobody meets at one rank (Thakur, Rabenseifner and Gropp, "Optimization of
-// collective communication operations in MPICH", 2005, section 3.4).
+// collective communication operations in MPICH", 2005).
 void add_direct_all_to_all(Builder& b, int n, int rank);
 
 }  // namespace syncline::plan
