@@ -25,6 +25,8 @@ struct OperationRequest {
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t block_count = 0;  // elements of one block (of the whole vector when blocks == 1)
+  // Set where blocks differ in length, and for all_to_all; block_count then is only for messages.
+  std::unique_ptr<const Blocks> blocks;
   DType type = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   int divisor = 0;  // > 0: average
@@ -34,8 +36,6 @@ struct OperationRequest {
   std::string name;
   Nanos timeout = 0;  // of the whole operation
   bool background = false;
-  // Set where blocks differ in length, and for all_to_all; block_count then is only for messages.
-  std::unique_ptr<const Blocks> blocks;
   // Runs under the baton after the last step and before the Work completes; must not block.
   std::function<void()> finisher;
 };
