@@ -160,7 +160,8 @@ bool Operation::ready(const CompiledStep& step, const Instance& instance) const 
 }
 
 bool Operation::execute(const CompiledStep& step, Instance& instance) {
-  if (request_.blocks != nullptr && skips(step, instance)) return true;
+  if (request_.blocks != nullptr && skips(step, instance)) [[unlikely]]
+    return true;
   if (step.after_begin != step.after_end && !ready(step, instance)) return false;
   switch (step.kind) {
     case StepKind::kSend:
@@ -197,11 +198,8 @@ bool Operation::execute_send(const CompiledStep& step, Instance& instance) {
       extent.count * (step.wire == plan::Wire::kAccumulator ? accumulator_bytes_ : element_bytes_));
   header_.has_fingerprint = instance.segment == 0;
   Channel& channel = *request_.group->peers[static_cast<std::size_t>(step.peer)];
-  if (has_unequal_blocks()) {
-    transport::FrameHeader header = header_;
-    if (header.has_fingerprint) header.fingerprint = block_fingerprint(step.a.chunk);
-    return channel.endpoint->try_send(header, source.data) == transport::SendResult::kAccepted;
-  }
+  if (has_unequal_blocks()) [[unlikely]]
+    return send_block(step, channel, source.data);
   switch (channel.endpoint->try_send(header_, source.data)) {
     case transport::SendResult::kAccepted:
       return true;
@@ -281,21 +279,25 @@ bool Operation::in_out_storage(std::uint16_t chunk) const {
 
 Operation::Location Operation::locate(const Place& place, const Instance& instance,
                                       const Extent& extent) const {
+  if (request_.blocks != nullptr) [[unlikely]] {
+    return locate_in_blocks(place, instance, extent);
+  }
+  return locate_plain(place, instance, extent);
+}
+
+Operation::Location Operation::locate_plain(const Place& place, const Instance& instance,
+                                            const Extent& extent) const {
   switch (place.buf) {
     case Buf::kIn: {
       auto* in = static_cast<std::byte*>(const_cast<void*>(request_.in));
-      std::size_t begin = extent.begin - in_origin_;
-      if (request_.blocks != nullptr) begin += request_.blocks->in_block(place.chunk).begin;
-      return {in + begin * element_bytes_, false};
+      return {in + (extent.begin - in_origin_) * element_bytes_, false};
     }
     case Buf::kAcc:
       if (!in_out_storage(place.chunk)) break;
       [[fallthrough]];
     case Buf::kOut: {
       auto* out = static_cast<std::byte*>(request_.out);
-      std::size_t begin = extent.begin - out_origin_;
-      if (request_.blocks != nullptr) begin += request_.blocks->out_block(place.chunk).begin;
-      return {out + begin * element_bytes_, false};
+      return {out + (extent.begin - out_origin_) * element_bytes_, false};
     }
     case Buf::kScratch:
       break;

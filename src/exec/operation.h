@@ -123,6 +123,10 @@ class Operation {
   bool find_payload(const CompiledStep& step, const Instance& instance, Payload& payload);
   void release(const CompiledStep& step, const Payload& payload);
   Location locate(const Place& place, const Instance& instance, const Extent& extent) const;
+  Location locate_plain(const Place& place, const Instance& instance, const Extent& extent) const;
+  Location locate_in_blocks(const Place& place, const Instance& instance,
+                            const Extent& extent) const;
+  bool send_block(const CompiledStep& step, Channel& channel, const std::byte* source) const;
   bool in_out_storage(std::uint16_t chunk) const;
   // The step's chunk has no segment of this instance: it is over.
   bool skips(const CompiledStep& step, const Instance& instance) const;

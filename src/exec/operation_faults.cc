@@ -35,6 +35,25 @@ bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& 
   return false;
 }
 
+Operation::Location Operation::locate_in_blocks(const Place& place, const Instance& instance,
+                                                const Extent& extent) const {
+  Location location = locate_plain(place, instance, extent);
+  if (place.buf == plan::Buf::kIn) {
+    location.data += request_.blocks->in_block(place.chunk).begin * element_bytes_;
+  } else if (place.buf == plan::Buf::kOut ||
+             (place.buf == plan::Buf::kAcc && in_out_storage(place.chunk))) {
+    location.data += request_.blocks->out_block(place.chunk).begin * element_bytes_;
+  }
+  return location;
+}
+
+bool Operation::send_block(const CompiledStep& step, Channel& channel,
+                           const std::byte* source) const {
+  transport::FrameHeader header = header_;
+  if (header.has_fingerprint) header.fingerprint = block_fingerprint(step.a.chunk);
+  return channel.endpoint->try_send(header, source) == transport::SendResult::kAccepted;
+}
+
 bool Operation::skips(const CompiledStep& step, const Instance& instance) const {
   const Place& place = step.kind == plan::StepKind::kSend ? step.a : step.dst;
   return layout_.is_past(place.chunk, instance.segment);
