@@ -2,6 +2,7 @@
 #ifndef SYNCLINE_SYNCLINE_H_
 #define SYNCLINE_SYNCLINE_H_
 
+#include "syncline/batch.h"
 #include "syncline/communicator.h"
 #include "syncline/session.h"
 #include "syncline/status.h"

@@ -52,8 +52,11 @@ enum class Collective : std::uint8_t {
   kBroadcast = 3,
   kReduce = 4,
   kBarrier = 5,
+  kGather = 6,
+  kScatter = 7,
+  kAllToAll = 8,
 };
-inline constexpr int kCollectiveCount = 6;
+inline constexpr int kCollectiveCount = 9;
 
 // Bytes of one element.
 constexpr std::size_t size_of(DType type) {

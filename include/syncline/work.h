@@ -3,6 +3,7 @@
 #define SYNCLINE_WORK_H_
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -34,6 +35,33 @@ class Work {
 
  private:
   std::shared_ptr<WorkState> state_;
+};
+
+// What a receive accepts beside a certain rank or tag.
+inline constexpr int kAnySource = -1;
+inline constexpr int kAnyTag = -1;
+
+// What a receive got.
+struct MessageInfo {
+  int source = -1;  // rank within the communicator
+  int tag = -1;
+  std::size_t count = 0;  // elements; the rest of a longer tensor is untouched
+};
+
+// Work of one receive.
+class ReceiveWork : public Work {
+ public:
+  ReceiveWork() = default;
+  ReceiveWork(std::shared_ptr<WorkState> state, std::shared_ptr<const MessageInfo> info)
+      : Work(std::move(state)), info_(std::move(info)) {}
+
+  // Of a completed receive; {-1, -1, 0} before and after a failure.
+  MessageInfo message() const {
+    return info_ != nullptr && done() && status().ok() ? *info_ : MessageInfo();
+  }
+
+ private:
+  std::shared_ptr<const MessageInfo> info_;
 };
 
 }  // namespace syncline

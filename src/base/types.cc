@@ -27,7 +27,8 @@ const char* to_string(ReduceOp op) {
 
 const char* to_string(Collective kind) {
   static constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "all_gather",
-                                           "broadcast",  "reduce",         "barrier"};
+                                           "broadcast",  "reduce",         "barrier",
+                                           "gather",     "scatter",        "all_to_all"};
   return name_of(kind, kNames);
 }
 

@@ -1,5 +1,7 @@
 #include "collective/request.h"
 
+#include <algorithm>
+
 #include "kernels/reduce.h"
 #include "plan/partition.h"
 
@@ -20,6 +22,20 @@ exec::OperationRequest make_request(const Planned& planned, Collective kind, DTy
                                kind, program.size, count, static_cast<int>(program.chunks), width,
                                planned.segment_bytes));
   request.window = planned.window;
+  return request;
+}
+
+exec::OperationRequest make_request(const Planned& planned, DType type,
+                                    std::unique_ptr<exec::Blocks> blocks) {
+  const exec::Program& program = *planned.program;
+  const std::size_t width =
+      size_of(program.accumulator_on_wire ? kernels::accumulate_type(type) : type);
+  blocks->segment_elements = std::max<std::size_t>(1, planned.segment_bytes / width);
+  exec::OperationRequest request;
+  request.program = planned.program.get();
+  request.type = type;
+  request.window = planned.window;
+  request.blocks = std::move(blocks);
   return request;
 }
 

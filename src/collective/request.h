@@ -11,4 +11,9 @@ namespace syncline::collective {
 exec::OperationRequest make_request(const Planned& planned, Collective kind, DType type,
                                     std::size_t count);
 
+// The same for blocks that need not be equal; sets their segment_elements. The schedule has one
+// chunk per block.
+exec::OperationRequest make_request(const Planned& planned, DType type,
+                                    std::unique_ptr<exec::Blocks> blocks);
+
 }  // namespace syncline::collective

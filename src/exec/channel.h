@@ -58,7 +58,7 @@ struct Group {
   std::array<transport::Fingerprint, 16> called{};
   Status broken;                 // ok while usable
   std::uint64_t broken_op = 0;   // operations up to this one end with `broken` itself
-  std::uint32_t operations = 0;  // running
+  std::uint32_t operations = 0;  // running; sends and receives do not count
   std::string last_name;         // of the operation that ended last
   Nanos last_ended = 0;
   transport::Fingerprint disputed{};  // of a peer that called something else

@@ -52,6 +52,7 @@ void Engine::add_group(std::shared_ptr<Group> group) {
     early_aborts_.erase(abort);
   }
   record_group(*group, true);
+  newest_group_ = std::max(newest_group_, id);
   groups_[id] = std::move(group);
   give();
 }
@@ -59,12 +60,26 @@ void Engine::add_group(std::shared_ptr<Group> group) {
 void Engine::remove_group(const std::shared_ptr<Group>& group) {
   while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
   pass();  // what was submitted last may wait to be admitted
-  if (group->operations == 0) {
+  removed_groups_.push_back(group);
+  reap_groups();
+  give();
+}
+
+// Lets go of removed groups whose operations and messages have ended, and of what came for them.
+void Engine::reap_groups() {
+  std::erase_if(removed_groups_, [this](const std::shared_ptr<Group>& group) {
+    if (group->operations != 0 || messages_.uses(*group)) return false;
+    messages_.end_group(*group, {});
+    const auto first = early_.lower_bound({group->id, 0});
+    const auto last = early_.upper_bound({group->id, ~std::uint64_t{0}});
+    for (auto frames = first; frames != last; ++frames) {
+      for (const EarlyFrame& frame : frames->second) early_bytes_ -= frame.payload.size();
+    }
+    early_.erase(first, last);
     record_group(*group, false);
     groups_.erase(group->id);
-    closed_groups_.insert(group->id);
-  }
-  give();
+    return true;
+  });
 }
 
 Status Engine::group_status(const Group& group) {
@@ -122,8 +137,13 @@ void Engine::admit_pending() {
   {
     MutexLock lock(submit_mutex_);
     admitted_.swap(pending_);
+    admitted_messages_.swap(pending_messages_);
     has_pending_.store(false, std::memory_order_relaxed);
   }
+  for (PendingMessage& pending : admitted_messages_) {
+    begin_message(std::move(pending.request), std::move(pending.work));
+  }
+  admitted_messages_.clear();
   for (Pending& pending : admitted_) {
     begin(std::move(pending.request), std::move(pending.work));
   }
@@ -187,6 +207,7 @@ bool Engine::pass() {
       ++i;
     }
   }
+  if (!messages_.idle() && move_messages()) moved = true;
   if (moved) {
     idle_passes_ = 0;
     return true;

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "exec/channel.h"
 #include "exec/event_count.h"
 #include "exec/operation.h"
+#include "exec/point_to_point.h"
 #include "exec/work_state.h"
 #include "wire/messages.h"
 
@@ -56,6 +56,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void set_flight(std::shared_ptr<flight::FlightRecorder> flight) { flight_ = std::move(flight); }
   void start();
 
+  // A call of either sort, begun by start() of a batch.
+  struct Call {
+    OperationRequest operation;  // if it has a group
+    MessageRequest message;      // else this
+    std::shared_ptr<WorkState> work;
+  };
+
   // Groups must stay known to the engine from before their first submit() until remove_group(); a
   // removed group stays alive until its operations have ended.
   void add_group(std::shared_ptr<Group> group);
@@ -64,6 +71,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
   std::shared_ptr<WorkState> submit(OperationRequest&& request);
+  // Starts a send or receive; never blocks. Those of a group begin in the order of calls.
+  std::shared_ptr<WorkState> submit(MessageRequest&& request);
+  // Starts all of them, in this order, before any of them waits for anything.
+  void submit(std::vector<Call>&& calls);
   // Drives or sleeps until `work` is done; its status.
   Status wait(WorkState& work);
   // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".
@@ -83,6 +94,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
  private:
   struct Pending {
     OperationRequest request;
+    std::shared_ptr<WorkState> work;
+  };
+  struct PendingMessage {
+    MessageRequest request;
     std::shared_ptr<WorkState> work;
   };
   struct EarlyFrame {
@@ -106,6 +121,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   bool pass();
   void admit_pending();
   void begin(OperationRequest&& request, std::shared_ptr<WorkState> work);
+  void begin_message(MessageRequest&& request, std::shared_ptr<WorkState> work);
+  bool move_messages();
+  void take_message(Channel& channel, const transport::Frame& frame);
+  bool is_dead(std::uint32_t comm, const Group* group) const;
+  void reap_groups();
   void finish(std::size_t index);
   void fail_operation(Operation& operation);
   void break_group(Group& group, const Status& why, std::uint64_t op, bool tell);
@@ -174,13 +194,16 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   Mutex submit_mutex_;
   std::vector<Pending> pending_ SYNCLINE_GUARDED_BY(submit_mutex_);
+  std::vector<PendingMessage> pending_messages_ SYNCLINE_GUARDED_BY(submit_mutex_);
   std::atomic<bool> has_pending_{false};
 
   // Guarded by the baton.
   event::Poller poller_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::map<std::uint32_t, std::shared_ptr<Group>> groups_;
-  std::set<std::uint32_t> closed_groups_;
+  // Ids grow: a group that is not known and not above this one has ended.
+  std::uint32_t newest_group_ = 0;
+  std::vector<std::shared_ptr<Group>> removed_groups_;  // in groups_ until their operations end
   std::vector<std::unique_ptr<Operation>> operations_;  // in order of start
   std::vector<std::unique_ptr<Operation>> spare_;       // cleared, to be used again
   std::map<OperationKey, std::vector<EarlyFrame>> early_;
@@ -191,6 +214,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<OwedAbort> owed_aborts_;
   std::vector<std::function<void()>> callbacks_;
   std::vector<Pending> admitted_;
+  std::vector<PendingMessage> admitted_messages_;
+  PointToPoint messages_{callbacks_};
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
   std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet

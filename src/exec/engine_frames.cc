@@ -49,7 +49,7 @@ bool Engine::take_control_frame(Channel& channel, const transport::Frame& frame)
       Group& known = *group->second;
       const bool between_calls = why.code() == Code::kMismatch && known.operations == 0;
       break_group(known, why, between_calls ? std::max(op, known.admitted_op + 1) : op, false);
-    } else if (closed_groups_.count(comm) == 0 && early_aborts_.size() < kEarlyAbortsMax) {
+    } else if (!is_dead(comm, nullptr) && early_aborts_.size() < kEarlyAbortsMax) {
       early_aborts_.emplace(comm, std::make_pair(why, op));  // this rank is still splitting
     }
     return true;
@@ -84,6 +84,10 @@ void Engine::answer(Channel& channel, const transport::FrameHeader& inquiry) {
 
 bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
   const transport::FrameHeader& header = frame.header;
+  if ((header.flags & wire::kMessageFlag) != 0) {
+    take_message(channel, frame);
+    return true;
+  }
   if (Operation* operation = find_operation(header.comm, header.op)) {
     const int rank = group_rank_of(operation->group(), channel);
     if (rank < 0 || !operation->check_fingerprint(rank, header)) return true;
@@ -93,9 +97,7 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
     return true;
   }
   const auto group = groups_.find(header.comm);
-  const bool dead = closed_groups_.count(header.comm) != 0 ||
-                    (group != groups_.end() && !group->second->broken.ok());
-  if (dead) {
+  if (is_dead(header.comm, group == groups_.end() ? nullptr : group->second.get())) {
     channel.pop();
     return true;
   }
@@ -109,7 +111,8 @@ bool Engine::place_data_frame(Channel& channel, const transport::Frame& frame) {
   }
   // Not called here yet. It may stay where it is unless it blocks somebody, or for long: an abort
   // or a question may stand behind it.
-  const bool blocks = idle_passes_ >= kIdlePassesBeforeSpill && find_waiting(channel) != nullptr;
+  const bool blocks = idle_passes_ >= kIdlePassesBeforeSpill &&
+                      (find_waiting(channel) != nullptr || messages_.awaits(channel));
   if (!blocks && !channel.aside) return false;
   if (early_bytes_ + header.length > kEarlyBytesMax) return false;
   early_bytes_ += header.length;
@@ -169,6 +172,7 @@ void Engine::break_group(Group& group, const Status& why, std::uint64_t op, bool
       ++i;
     }
   }
+  messages_.end_group(group, why);
   if (!tell) return;
   for (Channel* channel : group.peers) {
     if (channel != nullptr) send_abort(*channel, group.id, op, why);

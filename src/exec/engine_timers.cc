@@ -26,6 +26,7 @@ void Engine::tick(Nanos now) {
   inquire(now);
   watch_stalls(now);
   check_deadlines(now);
+  if (!removed_groups_.empty()) reap_groups();
 }
 
 // Ranks that all wait would never learn from data that they disagree: say what is waited for.
@@ -92,6 +93,7 @@ void Engine::lose_channel(Channel& channel, const Status& why) {
 // the news of that comes by other channels and is the better cause, so it gets a moment.
 void Engine::check_departed(Channel& channel, const Status& why, Nanos now) {
   if (channel.front(++pass_) != nullptr) return;
+  if (!messages_.idle()) messages_.peer_left(channel, why);
   for (const auto& operation : operations_) {
     const int rank = group_rank_of(operation->group(), channel);
     if (rank < 0 || !operation->stuck_on(rank)) continue;
@@ -108,6 +110,7 @@ void Engine::check_departed(Channel& channel, const Status& why, Nanos now) {
 }
 
 void Engine::check_deadlines(Nanos now) {
+  if (!messages_.idle()) messages_.check_deadlines(now);
   for (const auto& operation : operations_) {
     if (now < operation->deadline()) continue;
     operation->fail(

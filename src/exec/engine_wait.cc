@@ -32,7 +32,7 @@ Status Engine::wait_until(WorkState& work, Nanos deadline) {
   while (!work.done()) {
     if (try_take()) {
       drive(work, deadline);
-      const bool others = !operations_.empty();
+      const bool others = !operations_.empty() || !messages_.idle();
       give();
       if (others) kick();
     } else {
@@ -112,7 +112,10 @@ bool Engine::arm() {
   for (const auto& channel : channels_) {
     if (channel->lost || channel->endpoint->status().code() == Code::kShutdown) continue;
     // A frame of an operation that was not called here yet may wait; it is no reason to stay awake.
-    if (channel->front(++pass_) != nullptr && find_waiting(*channel) == nullptr) continue;
+    if (channel->front(++pass_) != nullptr && find_waiting(*channel) == nullptr &&
+        !messages_.awaits(*channel)) {
+      continue;
+    }
     if (!channel->endpoint->arm()) all = false;
   }
   return all && !has_pending_.load(std::memory_order_seq_cst);
@@ -139,7 +142,7 @@ void Engine::progress_loop() {
       const Nanos now = monotonic_now();
       if (flight_ != nullptr) flight_->refresh();
       if (now - last_tick_ >= kTickInterval) tick(now);
-      const bool idle = operations_.empty() && owed_aborts_.empty();
+      const bool idle = operations_.empty() && owed_aborts_.empty() && messages_.idle();
       const bool sleepable = idle || arm();
       if (!sleepable) disarm();
       give();
@@ -174,6 +177,7 @@ void Engine::stop(Nanos linger) {
     operation->fail(Status(Code::kShutdown, "the session left the job before it finished"));
   }
   while (!operations_.empty()) finish(operations_.size() - 1);
+  messages_.end_all(Status(Code::kShutdown, "the session left the job before it finished"));
   for (const auto& [id, group] : groups_) {
     if (group->broken.ok()) group->broken = Status(Code::kShutdown, "the session has left the job");
   }

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exec/blocks.h"
+
 namespace syncline::exec {
 
 struct Extent {
-  std::size_t begin = 0;  // element of the whole vector
+  std::size_t begin = 0;  // element of the whole vector; with Blocks, of the block
   std::size_t count = 0;
 };
 
@@ -31,12 +33,25 @@ class Layout {
     long_ = split(base_ + 1, segments);
   }
 
+  // One chunk per block, each cut by itself. The blocks must outlive the layout.
+  explicit Layout(const Blocks& blocks) : per_block_(0), segments_(1), blocks_(&blocks) {
+    const std::size_t longest = blocks.longest();
+    const std::size_t each = blocks.segment_elements;
+    base_ = std::min(longest, each);
+    short_ = {base_, 0};
+    if (longest > each) {
+      segments_ = static_cast<std::uint32_t>(longest / each + (longest % each != 0 ? 1 : 0));
+    }
+  }
+
   Extent extent(std::uint32_t chunk, std::uint32_t segment) const {
     std::size_t begin = 0;
     std::size_t within = chunk;
     if (per_block_ == 1) {
       begin = chunk * block_count_;
       within = 0;
+    } else if (per_block_ == 0) {
+      return block_extent(chunk, segment);
     } else if (chunk >= per_block_) {
       begin = chunk / per_block_ * block_count_;
       within = chunk % per_block_;
@@ -54,7 +69,17 @@ class Layout {
     return split.each + (split.rest > 0 ? 1 : 0);
   }
 
+  // True where the chunk has no such segment: others are longer.
+  bool is_past(std::uint32_t chunk, std::uint32_t segment) const {
+    return blocks_ != nullptr && segment >= blocks_->segments(chunk);
+  }
+
  private:
+  Extent block_extent(std::uint32_t chunk, std::uint32_t segment) const {
+    const std::size_t count = blocks_->count(chunk);
+    const std::size_t begin = std::min(count, segment * blocks_->segment_elements);
+    return {begin, std::min(blocks_->segment_elements, count - begin)};
+  }
   struct Split {
     std::size_t each = 0;
     std::size_t rest = 0;
@@ -70,6 +95,7 @@ class Layout {
   Split short_;
   Split long_;
   std::uint32_t segments_ = 1;
+  const Blocks* blocks_ = nullptr;
 };
 
 }  // namespace syncline::exec

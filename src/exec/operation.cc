@@ -35,14 +35,19 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   stall_at_ = 0;
   verdict_.clear();
   marks_ = {};
-  layout_ = Layout(request_.block_count, program_->blocks, program_->chunks, request_.segments);
+  layout_ = request_.blocks != nullptr ? Layout(*request_.blocks)
+                                       : Layout(request_.block_count, program_->blocks,
+                                                program_->chunks, request_.segments);
   element_bytes_ = size_of(request_.type);
   const DType accumulate = kernels::accumulate_type(request_.type);
   accumulator_bytes_ = size_of(accumulate);
   acc_is_element_ = accumulate == request_.type;
   const std::size_t own_block = request_.block_count * static_cast<std::size_t>(program_->rank);
-  in_origin_ = program_->kind == Collective::kAllGather ? own_block : 0;
-  out_origin_ = program_->kind == Collective::kReduceScatter ? own_block : 0;
+  const Collective kind = program_->kind;
+  const bool own_in = kind == Collective::kAllGather || kind == Collective::kGather;
+  const bool own_out = kind == Collective::kReduceScatter || kind == Collective::kScatter;
+  in_origin_ = own_in && request_.blocks == nullptr ? own_block : 0;
+  out_origin_ = own_out && request_.blocks == nullptr ? own_block : 0;
   oldest_ = 0;
   next_ = 0;
 
@@ -57,7 +62,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
 void Operation::prepare_instances() {
   const std::size_t lanes = program_->lanes.size();
   const std::size_t slots = program_->accumulators + program_->scratch_slots;
-  window_ = std::min(request_.window, request_.segments);
+  window_ = std::min(request_.window, layout_.segments());
   slot_bytes_ = round_up(layout_.segment_count_max() * accumulator_bytes_);
   if (instances_.size() < window_) instances_.resize(window_);
   if (counters_.size() < window_ * lanes) counters_.resize(window_ * lanes);
@@ -79,6 +84,7 @@ void Operation::clear() {
   request_.program = nullptr;
   request_.name.clear();
   if (request_.finisher) request_.finisher = nullptr;
+  request_.blocks = nullptr;
   program_ = nullptr;
   work_ = nullptr;
   status_ = {};
@@ -98,6 +104,10 @@ wire::Operation descriptor_of(const OperationRequest& request) {
   what.root = request.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request.root);
   what.name_hash = wire::hash16(request.name);
   what.count = request.block_count;
+  if (request.blocks != nullptr && request.blocks->unequal) {
+    what.unequal = true;
+    what.count = wire::kVariousCounts;
+  }
   return what;
 }
 
@@ -156,6 +166,8 @@ bool Operation::ready(const CompiledStep& step, const Instance& instance) const 
 }
 
 bool Operation::execute(const CompiledStep& step, Instance& instance) {
+  if (request_.blocks != nullptr && skips(step, instance)) [[unlikely]]
+    return true;
   if (step.after_begin != step.after_end && !ready(step, instance)) return false;
   switch (step.kind) {
     case StepKind::kSend:
@@ -192,6 +204,8 @@ bool Operation::execute_send(const CompiledStep& step, Instance& instance) {
       extent.count * (step.wire == plan::Wire::kAccumulator ? accumulator_bytes_ : element_bytes_));
   header_.has_fingerprint = instance.segment == 0;
   Channel& channel = *request_.group->peers[static_cast<std::size_t>(step.peer)];
+  if (has_unequal_blocks()) [[unlikely]]
+    return send_block(step, channel, source.data);
   switch (channel.endpoint->try_send(header_, source.data)) {
     case transport::SendResult::kAccepted:
       return true;
@@ -276,6 +290,14 @@ bool Operation::in_out_storage(std::uint16_t chunk) const {
 
 Operation::Location Operation::locate(const Place& place, const Instance& instance,
                                       const Extent& extent) const {
+  if (request_.blocks != nullptr) [[unlikely]] {
+    return locate_in_blocks(place, instance, extent);
+  }
+  return locate_plain(place, instance, extent);
+}
+
+Operation::Location Operation::locate_plain(const Place& place, const Instance& instance,
+                                            const Extent& extent) const {
   switch (place.buf) {
     case Buf::kIn: {
       auto* in = static_cast<std::byte*>(const_cast<void*>(request_.in));

@@ -25,6 +25,8 @@ struct OperationRequest {
   const void* in = nullptr;
   void* out = nullptr;
   std::size_t block_count = 0;  // elements of one block (of the whole vector when blocks == 1)
+  // Set where blocks differ in length, and for all_to_all; block_count then is only for messages.
+  std::unique_ptr<const Blocks> blocks;
   DType type = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   int divisor = 0;  // > 0: average
@@ -137,7 +139,17 @@ class Operation {
   bool find_payload(const CompiledStep& step, const Instance& instance, Payload& payload);
   void release(const CompiledStep& step, const Payload& payload);
   Location locate(const Place& place, const Instance& instance, const Extent& extent) const;
+  Location locate_plain(const Place& place, const Instance& instance, const Extent& extent) const;
+  Location locate_in_blocks(const Place& place, const Instance& instance,
+                            const Extent& extent) const;
+  bool send_block(const CompiledStep& step, Channel& channel, const std::byte* source) const;
   bool in_out_storage(std::uint16_t chunk) const;
+  // The step's chunk has no segment of this instance: it is over.
+  bool skips(const CompiledStep& step, const Instance& instance) const;
+  bool has_unequal_blocks() const { return request_.blocks != nullptr && request_.blocks->unequal; }
+  // Of the message that carries a block: it says how long the sender thinks that the block is.
+  transport::Fingerprint block_fingerprint(std::uint32_t chunk) const;
+  transport::Fingerprint expected_fingerprint(int group_rank, std::uint32_t tag) const;
   void copy(Location dst, Location src, std::size_t count, bool finish) const;
   Instance& at(std::uint32_t segment) { return instances_[segment % window_]; }
   const CompiledStep* waiting_step(const Instance& instance, std::size_t lane) const;

@@ -20,16 +20,64 @@ void Operation::fail(const Status& status) {
 bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& header) {
   if (SYNCLINE_PLANTED(fingerprint_ignored)) return true;
   if (!header.has_fingerprint || header.fingerprint == header_.fingerprint) return true;
+  const transport::Fingerprint expected = expected_fingerprint(group_rank, header.step);
+  if (header.fingerprint == expected) return true;
   const auto index = static_cast<std::size_t>(group_rank);
   const int theirs = request_.group->world_ranks[index];
   const int ours = request_.group->world_ranks[static_cast<std::size_t>(request_.group->rank)];
   request_.group->disputed = header.fingerprint;
-  fail(Status(Code::kMismatch, "ranks disagree on operation #" + std::to_string(number_) + ": " +
-                                   wire::describe_mismatch(ours, descriptor(), theirs,
-                                                           wire::unpack(header.fingerprint)) +
-                                   "; make all ranks call the same collectives in the same order")
+  fail(Status(Code::kMismatch,
+              "ranks disagree on operation #" + std::to_string(number_) + ": " +
+                  wire::describe_mismatch(ours, wire::unpack(expected), theirs,
+                                          wire::unpack(header.fingerprint)) +
+                  (has_unequal_blocks() ? "; make both ends of a block give it the same count, and "
+                                          "all ranks call the same collectives in the same order"
+                                        : "; make all ranks call the same collectives in the same "
+                                          "order"))
            .with_peer(theirs));
   return false;
+}
+
+Operation::Location Operation::locate_in_blocks(const Place& place, const Instance& instance,
+                                                const Extent& extent) const {
+  Location location = locate_plain(place, instance, extent);
+  if (place.buf == plan::Buf::kIn) {
+    location.data += request_.blocks->in_block(place.chunk).begin * element_bytes_;
+  } else if (place.buf == plan::Buf::kOut ||
+             (place.buf == plan::Buf::kAcc && in_out_storage(place.chunk))) {
+    location.data += request_.blocks->out_block(place.chunk).begin * element_bytes_;
+  }
+  return location;
+}
+
+bool Operation::send_block(const CompiledStep& step, Channel& channel,
+                           const std::byte* source) const {
+  transport::FrameHeader header = header_;
+  if (header.has_fingerprint) header.fingerprint = block_fingerprint(step.a.chunk);
+  return channel.endpoint->try_send(header, source) == transport::SendResult::kAccepted;
+}
+
+bool Operation::skips(const CompiledStep& step, const Instance& instance) const {
+  const Place& place = step.kind == plan::StepKind::kSend ? step.a : step.dst;
+  return layout_.is_past(place.chunk, instance.segment);
+}
+
+transport::Fingerprint Operation::block_fingerprint(std::uint32_t chunk) const {
+  wire::Operation what = descriptor();
+  what.count = request_.blocks->count(chunk);
+  return wire::pack(what);
+}
+
+transport::Fingerprint Operation::expected_fingerprint(int group_rank, std::uint32_t tag) const {
+  if (!has_unequal_blocks()) return header_.fingerprint;
+  for (const CompiledStep& step : program_->steps) {
+    const bool receives =
+        step.kind == plan::StepKind::kRecv || step.kind == plan::StepKind::kRecvReduce;
+    if (receives && step.peer == group_rank && step.tag == tag) {
+      return block_fingerprint(step.dst.chunk);
+    }
+  }
+  return header_.fingerprint;
 }
 
 const CompiledStep* Operation::waiting_step(const Instance& instance, std::size_t lane) const {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/assert.h"
+#include "plan/partition.h"
 
 namespace syncline::exec {
 namespace {
@@ -66,9 +67,7 @@ class Compiler {
     program_.rank = rank;
     program_.size = schedule.size();
     program_.chunks = schedule.chunks;
-    const bool blocks =
-        schedule.kind == Collective::kReduceScatter || schedule.kind == Collective::kAllGather;
-    program_.blocks = blocks ? static_cast<std::uint32_t>(schedule.size()) : 1;
+    program_.blocks = static_cast<std::uint32_t>(plan::block_count(schedule.kind, schedule.size()));
     program_.receives = source_.receives;
     program_.scratch_slots = source_.scratch_slots;
     program_.hash = hash_of(schedule);

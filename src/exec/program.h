@@ -40,7 +40,7 @@ struct Program {
   int rank = 0;
   int size = 1;
   std::uint32_t chunks = 1;
-  std::uint32_t blocks = 1;  // reduce_scatter, all_gather: size; else 1
+  std::uint32_t blocks = 1;  // plan::block_count()
   std::uint8_t hash = 0;     // of the whole schedule: ranks compare it
   bool receives = true;
   bool accumulator_on_wire = false;  // some rank sends partial results

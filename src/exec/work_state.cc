@@ -32,14 +32,27 @@ void WorkState::complete(Status status, std::vector<std::function<void()>>& call
   callbacks_.clear();
 }
 
+namespace {
+
+Status not_started() {
+  return Status(Code::kFailedPrecondition,
+                "this call is part of a batch that was not started; call start() on it first");
+}
+
+}  // namespace
+
 void Work::wait() {
   if (!state_) return;
-  if (!state_->done()) state_->engine().wait(*state_);
+  if (!state_->done()) {
+    if (state_->held()) throw_if_error(not_started());
+    state_->engine().wait(*state_);
+  }
   throw_if_error(state_->status());
 }
 
 Status Work::wait_for(std::chrono::nanoseconds limit) {
   if (!state_ || state_->done()) return status();
+  if (state_->held()) return not_started();
   const Nanos span = std::clamp<Nanos>(limit.count(), 0, 365 * 24 * 3600 * kSecond);
   return state_->engine().wait_until(*state_, monotonic_now() + span);
 }

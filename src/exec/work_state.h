@@ -33,12 +33,17 @@ class WorkState {
   void complete(Status status, std::vector<std::function<void()>>& callbacks)
       SYNCLINE_EXCLUDES(mutex_);
 
+  // Nobody may wait for it yet: its batch has not been started.
+  bool held() const { return held_.load(std::memory_order_relaxed); }
+  void set_held(bool held) { held_.store(held, std::memory_order_relaxed); }
+
   exec::Engine& engine() const { return *engine_; }
 
  private:
   enum class State : std::uint8_t { kRunning, kWatched, kDone };
 
   std::atomic<State> state_{State::kRunning};
+  std::atomic<bool> held_{false};
   Status status_;  // written before kDone
   Mutex mutex_;
   std::vector<Callback> callbacks_ SYNCLINE_GUARDED_BY(mutex_);

@@ -28,13 +28,14 @@ Builder::Builder(std::string name, Collective kind, int ranks, int chunks, int r
   schedule_.name = std::move(name);
   schedule_.kind = kind;
   schedule_.chunks = static_cast<std::uint16_t>(chunks);
-  const bool rooted = kind == Collective::kBroadcast || kind == Collective::kReduce;
-  schedule_.root = static_cast<std::int16_t>(rooted ? root : 0);
+  const bool root_gets = kind == Collective::kReduce || kind == Collective::kGather;
+  const bool root_gives = kind == Collective::kBroadcast || kind == Collective::kScatter;
+  schedule_.root = static_cast<std::int16_t>(is_rooted(kind) ? root : 0);
   schedule_.ranks.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     RankProgram& program = schedule_.ranks[static_cast<std::size_t>(rank)];
-    program.contributes = kind != Collective::kBroadcast || rank == root;
-    program.receives = kind != Collective::kReduce || rank == root;
+    program.contributes = !root_gives || rank == root;
+    program.receives = !root_gets || rank == root;
   }
 }
 
@@ -151,7 +152,7 @@ Schedule Builder::build(bool canonical_sum) {
 
 Schedule make_solo(std::string name, Collective kind) {
   Builder b(std::move(name), kind, 1, 1);
-  if (is_reduction(kind) || kind == Collective::kAllGather) b.copy(b.new_lane(0), out(0), in(0));
+  if (is_reduction(kind) || has_blocks(kind)) b.copy(b.new_lane(0), out(0), in(0));
   return b.build(true);
 }
 

@@ -33,8 +33,8 @@ constexpr Slice scratch(int slot, int chunk) {
 
 class Builder {
  public:
-  // All ranks contribute and receive, except where the kind says otherwise (reduce: only the root
-  // receives; broadcast: only the root contributes). Other kinds ignore `root`.
+  // All ranks contribute and receive, except where the kind says otherwise (reduce, gather: only
+  // the root receives; broadcast, scatter: only the root contributes). Other kinds ignore `root`.
   Builder(std::string name, Collective kind, int ranks, int chunks, int root = 0);
 
   LaneRef new_lane(int rank);

@@ -4,13 +4,14 @@
 // - Form: indices in range; tags dense in the sender's program order, every message received
 // exactly
 //   once as the chunk and wire type that was sent; no use of a buffer that the rank does not have
-//   (non roots of a reduce have no kOut; reduce_scatter gives kOut, all_gather kIn only for the own
-//   block; of a broadcast the root has only kIn, the others only kOut; a barrier has kIn and
-//   scratch; kAcc exists in reductions only); kIn is never written; the result is written with
-//   `finish`, and nothing else.
+//   (non roots of a reduce or gather have no kOut, those of a scatter no kIn; reduce_scatter and
+//   scatter give kOut, all_gather and gather kIn only for the own block, all_to_all both only for
+//   the blocks that the rank gives and gets; of a broadcast the root has only kIn, the others only
+//   kOut; a barrier has kIn and scratch; kAcc exists in reductions only); kIn is never written; the
+//   result is written with `finish`, and nothing else.
 // - Result: every receiver ends with each contribution exactly once and finished exactly once, all
 //   receivers with the same expression (addition commutes bit for bit but does not associate), and
-//   with the canonical one where the schedule claims it. all_gather and broadcast end with exact
+//   with the canonical one where the schedule claims it. Kinds that combine nothing end with exact
 //   copies. A receiver leaves a barrier only after every contributor entered it.
 // - No race: any two steps of a rank that touch the same memory, one of them writing, are ordered
 // by

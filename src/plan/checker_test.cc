@@ -263,6 +263,27 @@ TEST(CheckerCopies, WrongOrMissingData) {
   EXPECT_THAT(refusal(s), HasSubstr("barrier combines nothing"));
 }
 
+TEST(CheckerCopies, BlocksGoToTheRightPlaces) {
+  Schedule s = make("one_shot", Collective::kAllToAll, 3);  // block 3 * source + destination
+  step_of(s, 0, 0, 0).a.chunk = 2;
+  EXPECT_THAT(refusal(s), HasSubstr("takes chunk 1 from chunk 2"));
+  s = make("one_shot", Collective::kAllToAll, 3);
+  step_of(s, 1, 2, 0).dst.chunk = 1;
+  EXPECT_THAT(refusal(s), HasSubstr("mixes chunks"));
+  s = make("one_shot", Collective::kAllToAll, 3);
+  s.ranks[2].lanes.pop_back();
+  EXPECT_THAT(refusal(s), HasSubstr("rank 2, chunk 8: never gets it"));
+  s = make("one_shot", Collective::kScatter, 3, 1);
+  step_of(s, 0, 0, 0).dst.chunk = 2;
+  EXPECT_THAT(refusal(s), HasSubstr("rank 0 has no out[2] in this scatter"));
+  s = make("one_shot", Collective::kGather, 3, 1);
+  step_of(s, 0, 0, 0).a.chunk = 2;
+  EXPECT_THAT(refusal(s), HasSubstr("rank 0 has no in[2] in this gather"));
+  s = make("one_shot", Collective::kGather, 3, 1);
+  s.ranks[0].receives = true;
+  EXPECT_THAT(refusal(s), HasSubstr("in gather exactly the root receives"));
+}
+
 TEST(CheckerBarrier, MayBeLeftEarly) {
   Schedule s = make("tree", Collective::kBarrier, 4);
   auto& steps = s.ranks[0].lanes[0].steps;  // two receives, then two sends
@@ -273,7 +294,7 @@ TEST(CheckerBarrier, MayBeLeftEarly) {
 TEST(CheckerHead, RolesAndSizes) {
   Schedule s = make("tree", Collective::kReduce, 4);
   s.ranks[1].receives = true;
-  EXPECT_THAT(refusal(s), HasSubstr("in a reduce exactly the root receives"));
+  EXPECT_THAT(refusal(s), HasSubstr("in reduce exactly the root receives"));
   s = make("ring", Collective::kReduceScatter, 4);
   s.chunks = 6;
   EXPECT_THAT(refusal(s), HasSubstr("6 chunks do not subdivide the blocks of 4 ranks"));

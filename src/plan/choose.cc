@@ -81,8 +81,8 @@ Choice first_guess(const Schedule& s, const Request& r, const CostParams& params
 // Tries the other segment sizes. Sizes that cut the vector into as many segments differ in nothing.
 void improve(Candidate& candidate, const Request& r, const CostParams& params) {
   const Schedule& s = candidate.schedule;
-  const std::size_t per_block = has_blocks(r.kind) ? s.ranks.size() : 1;
-  const std::size_t count = r.bytes / size_of(r.dtype) / per_block * per_block;
+  const auto blocks = static_cast<std::size_t>(block_count(r.kind, s.size()));
+  const std::size_t count = r.bytes / size_of(r.dtype) / blocks * blocks;
   std::vector<std::size_t> tried;
   for (const std::size_t bytes : kSegmentBytes) {
     const std::size_t segments = segments_of(s, count, r.dtype, bytes);

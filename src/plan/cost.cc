@@ -203,8 +203,8 @@ double predict_seconds(const Schedule& schedule, std::size_t bytes, DType dtype,
   SYNCLINE_ASSERT(program.ok(), "only schedules that pass check() can be predicted");
   if (program.value().steps.empty()) return 0;
   const std::size_t count = bytes / size_of(dtype);
-  const std::size_t per_block = has_blocks(schedule.kind) ? schedule.ranks.size() : 1;
-  const std::size_t whole = (count + per_block - 1) / per_block * per_block;
+  const auto blocks = static_cast<std::size_t>(block_count(schedule.kind, schedule.size()));
+  const std::size_t whole = (count + blocks - 1) / blocks * blocks;
   const std::size_t segments = segments_of(schedule, whole, dtype, segment_bytes);
   const double chunk = static_cast<double>(bytes) / schedule.chunks / static_cast<double>(segments);
   const double ratio =

@@ -16,6 +16,8 @@ struct Shape {
   int n, root, rank;
   std::size_t count;
   Count others() const { return static_cast<Count>(n - 1); }
+  // Elements of one block where there are n * n.
+  Count pair() const { return count / (static_cast<Count>(n) * static_cast<Count>(n)); }
   // Elements of the chunk of a rank (modulo n) where there is one chunk per rank.
   Count part(int index) const { return chunk_range(kind, n, count, n, (index + n) % n).count; }
 };
@@ -74,6 +76,24 @@ void add_direct_sum(Traffic& t, const Shape& s, Count elements) {
   t.local_steps += static_cast<Count>(s.n / 2 - ((s.rank ^ 1) < s.n ? 1 : 0));
 }
 
+Traffic direct_blocks(const Shape& s) {
+  Traffic t;
+  const bool is_root = s.rank == s.root;
+  if (s.kind == Collective::kAllToAll) {
+    t.messages_sent = t.messages_received = s.others();
+    t.elements_sent = t.elements_received = s.others() * s.pair();
+    t.local_steps = 1;
+    return t;
+  }
+  const Count messages = is_root ? s.others() : 1;
+  const Count elements = is_root ? s.count - s.part(s.root) : s.part(s.rank);
+  const bool receives = is_root == (s.kind == Collective::kGather);
+  (receives ? t.messages_received : t.messages_sent) = messages;
+  (receives ? t.elements_received : t.elements_sent) = elements;
+  t.local_steps = is_root ? 1 : 0;
+  return t;
+}
+
 Traffic one_shot(const Shape& s) {
   Traffic t;
   const bool is_root = s.rank == s.root;
@@ -110,6 +130,8 @@ Traffic one_shot(const Shape& s) {
       t.messages_sent = t.messages_received = s.others();
       t.elements_sent = t.elements_received = s.others() * s.count;
       break;
+    default:
+      return direct_blocks(s);
   }
   return t;
 }
@@ -269,11 +291,10 @@ Result<Traffic> traffic_formula(std::string_view name, Collective kind, int n, i
   }
   if (n == 1) {
     Traffic t;
-    t.local_steps = is_reduction(kind) || kind == Collective::kAllGather ? 1 : 0;
+    t.local_steps = is_reduction(kind) || has_blocks(kind) ? 1 : 0;
     return t;
   }
-  const bool rooted = kind == Collective::kBroadcast || kind == Collective::kReduce;
-  const Shape s{kind, n, rooted ? root : 0, rank, count};
+  const Shape s{kind, n, is_rooted(kind) ? root : 0, rank, count};
   if (name == "ring") return ring(s);
   if (name == "one_shot") return one_shot(s);
   if (name == "two_shot") return two_shot(s);

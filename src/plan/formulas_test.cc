@@ -40,13 +40,13 @@ TEST_P(Formulas, EqualTheSchedules) {
   const Generator& g = *find_generator(GetParam());
   for (int k = 0; k < kCollectiveCount; ++k) {
     const auto kind = static_cast<Collective>(k);
-    const bool rooted = kind == Collective::kBroadcast || kind == Collective::kReduce;
+    const bool rooted = is_rooted(kind);
     for (int n = 1; n <= 33; ++n) {
       if (!g.supports(kind, n)) continue;
       const std::set<int> roots = rooted ? std::set<int>{0, 1 % n, n / 2, n - 1} : std::set<int>{0};
       for (const int root : roots) {
         for (const int count : {0, 1, n - 1, n, n + 1, 7 * n + 3, 1000}) {
-          const int whole = has_blocks(kind) ? count * n : count;
+          const int whole = count * block_count(kind, n);
           expect_formula(g, kind, n, root, static_cast<std::size_t>(whole));
         }
       }

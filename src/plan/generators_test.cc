@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/checker.h"
+#include "plan/partition.h"
 #include "plan/text.h"
 
 namespace syncline::plan {
@@ -17,7 +18,7 @@ template <class Visit>
 void for_each_schedule(const Generator& generator, Visit visit) {
   for (int k = 0; k < kCollectiveCount; ++k) {
     const auto kind = static_cast<Collective>(k);
-    const bool rooted = kind == Collective::kBroadcast || kind == Collective::kReduce;
+    const bool rooted = is_rooted(kind);
     for (int n = 1; n <= kRanksProved; ++n) {
       if (!generator.supports(kind, n)) continue;
       const std::set<int> roots = rooted ? std::set<int>{0, 1 % n, n / 2, n - 1} : std::set<int>{0};

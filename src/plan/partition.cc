@@ -17,7 +17,7 @@ Range chunk_range(Collective kind, int ranks, std::size_t count, int chunks, int
   const auto parts = static_cast<std::size_t>(chunks);
   const auto index = static_cast<std::size_t>(chunk);
   if (!has_blocks(kind)) return split_evenly(count, parts, index);
-  const auto blocks = static_cast<std::size_t>(ranks);
+  const auto blocks = static_cast<std::size_t>(block_count(kind, ranks));
   SYNCLINE_ASSERT(parts % blocks == 0 && count % blocks == 0, "chunks must subdivide equal blocks");
   const std::size_t per_block = parts / blocks;
   const std::size_t block = count / blocks;
@@ -27,7 +27,23 @@ Range chunk_range(Collective kind, int ranks, std::size_t count, int chunks, int
 }
 
 int block_owner(Collective kind, int ranks, int chunks, int chunk) {
-  return has_blocks(kind) ? chunk / (chunks / ranks) : -1;
+  if (!has_blocks(kind)) return -1;
+  const int block = chunk / (chunks / block_count(kind, ranks));
+  return kind == Collective::kAllToAll ? block / ranks : block;
+}
+
+int chunk_receiver(Collective kind, int ranks, int root, int chunks, int chunk) {
+  switch (kind) {
+    case Collective::kGather:
+      return root;
+    case Collective::kReduceScatter:
+    case Collective::kScatter:
+      return block_owner(kind, ranks, chunks, chunk);
+    case Collective::kAllToAll:
+      return chunk / (chunks / block_count(kind, ranks)) % ranks;
+    default:
+      return -1;
+  }
 }
 
 Range segment_range(Range chunk, std::size_t segments, std::size_t segment) {

@@ -4,12 +4,13 @@
 // executor runs the lanes of a rank concurrently and each lane in order. It knows no algorithm by
 // name.
 //
-// Chunks and segments. The whole vector (for reduce_scatter and all_gather: size() blocks in rank
-// order) is cut into `chunks` chunks whose sizes differ by at most one element within a block. A
-// step moves one chunk. The executor cuts every chunk into the same number S of segments and runs
-// the whole schedule once per segment index ("instance"), several instances in flight: instances
-// touch disjoint bytes, so a schedule is written, proved and costed for one instance, and
-// pipelining comes for free.
+// Chunks and segments. The whole vector (for reduce_scatter, all_gather, gather and scatter: size()
+// blocks in rank order; for all_to_all: size() * size() blocks, first those that rank 0 gives to
+// rank 0, 1, ..., then those of rank 1, ...) is cut into `chunks` chunks whose sizes differ by at
+// most one element within a block. A step moves one chunk. The executor cuts every chunk into the
+// same number S of segments and runs the whole schedule once per segment index ("instance"),
+// several instances in flight: instances touch disjoint bytes, so a schedule is written, proved and
+// costed for one instance, and pipelining comes for free.
 //
 // Buffers. kIn and kOut are the caller's tensors and may be the same memory; chunk indices count
 // over the whole vector, also where a rank holds only its own block. kAcc holds partial results in
@@ -89,7 +90,7 @@ struct Schedule {
   std::string name;  // the generator's: "ring", "one_shot", "two_shot", "tree", "halving_doubling"
   Collective kind = Collective::kAllReduce;
   std::uint16_t chunks = 1;
-  std::int16_t root = 0;       // broadcast, reduce
+  std::int16_t root = 0;       // broadcast, reduce, gather, scatter
   bool canonical_sum = false;  // claims to evaluate the canonical tree (DESIGN "Numerics")
   std::vector<RankProgram> ranks;
 

@@ -8,7 +8,6 @@
 #include "session/communicator_impl.h"
 
 namespace syncline {
-namespace {
 
 Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
   if (impl == nullptr) {
@@ -16,6 +15,25 @@ Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl) {
   }
   return *impl;
 }
+
+namespace {
+
+// Two splits at once would give their groups the same id, in another order on each rank.
+class OneSplit {
+ public:
+  explicit OneSplit(std::atomic<bool>& flag) : flag_(flag) {
+    if (!flag_.exchange(true)) return;
+    throw Error(Status(Code::kFailedPrecondition,
+                       "another thread of this process is in split(); split one after the other")
+                    .with_operation("split"));
+  }
+  ~OneSplit() { flag_ = false; }
+  OneSplit(const OneSplit&) = delete;
+  OneSplit& operator=(const OneSplit&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
 
 }  // namespace
 
@@ -55,13 +73,41 @@ Work Communicator::reduce(ConstTensorView in, TensorView out, int root, ReduceOp
   return usable(impl_).start({Collective::kReduce, in, out, in.count(), op, root}, options);
 }
 
+Work Communicator::gather(ConstTensorView in, TensorView out, int root,
+                          const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  if (impl.rank() != root) out = TensorView(nullptr, 0, in.type());
+  const std::size_t whole = in.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kGather, in, out, whole, ReduceOp::kSum, root}, options);
+}
+
+Work Communicator::scatter(ConstTensorView in, TensorView out, int root,
+                           const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  if (impl.rank() != root) in = ConstTensorView(nullptr, 0, out.type());
+  const std::size_t whole = out.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kScatter, in, out, whole, ReduceOp::kSum, root}, options);
+}
+
+Work Communicator::all_to_all(ConstTensorView in, TensorView out, const CallOptions& options) {
+  Impl& impl = usable(impl_);
+  const std::size_t whole = in.count() * static_cast<std::size_t>(impl.size());
+  return impl.start({Collective::kAllToAll, in, out, whole, ReduceOp::kSum, -1}, options);
+}
+
 Work Communicator::barrier(const CallOptions& options) {
   return usable(impl_).start({Collective::kBarrier, {}, {}, 0, ReduceOp::kSum, -1}, options);
 }
 
 Communicator Communicator::split(int color, int key) const {
   Impl& impl = usable(impl_);
+  if (impl.is_batched()) {
+    throw Error(Status(Code::kFailedPrecondition,
+                       "split() blocks and cannot be part of a batch; call it on the communicator")
+                    .with_operation("split"));
+  }
   SessionContext& context = *impl.context();
+  const OneSplit one_split(context.splitting);
   using Row = std::array<std::int64_t, 3>;  // colour, key, first free group id
   const auto n = static_cast<std::size_t>(size());
   const Row mine{color, key, context.next_group_id.load()};
@@ -105,6 +151,7 @@ Communicator Communicator::split(int color, int key) const {
 
 PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count) const {
   Impl& impl = usable(impl_);
+  if (kind == Collective::kAllToAll) count *= static_cast<std::size_t>(size());
   const collective::Query query{kind, type, count, 0, ""};
   auto planned = impl.plans().find(query);
   throw_if_error(planned.status());

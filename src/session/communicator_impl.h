@@ -2,11 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/plan_cache.h"
 #include "exec/engine.h"
+#include "syncline/batch.h"
 #include "syncline/communicator.h"
 
 namespace syncline {
@@ -20,6 +24,7 @@ struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::shared_ptr<session::FlightLog> flight;   // may be null
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
+  std::atomic<bool> splitting{false};           // one at a time: ids grow on every rank
   plan::CostParams cost;
   std::string forced_schedule;
   collective::Staging staging;
@@ -31,6 +36,8 @@ class Communicator::Impl {
  public:
   // Registers the group with the engine.
   Impl(std::shared_ptr<SessionContext> context, std::shared_ptr<exec::Group> group);
+  // The parent's group for a batch, which takes the calls.
+  Impl(std::shared_ptr<Impl> parent, std::shared_ptr<Batch::Impl> batch);
   ~Impl();
 
   struct Call {
@@ -40,23 +47,58 @@ class Communicator::Impl {
     std::size_t count = 0;  // elements of the whole vector
     ReduceOp op = ReduceOp::kSum;
     int root = -1;
+    bool unequal = false;  // the `_v` form
   };
   // Throws Error for a bad call, before any byte is sent.
   Work start(const Call& call, const CallOptions& options);
+  // The `_v` form of call.kind. What each rank holds: elements by rank for a tensor of size()
+  // blocks; empty where the rank has one block, which its tensor then says, or none.
+  struct BlockCounts {
+    std::vector<std::size_t> in, out;
+  };
+  Work start_unequal(Call call, const BlockCounts& counts, const CallOptions& options);
+
+  // Throws Error for a bad call; `request` has what the caller gave.
+  std::shared_ptr<WorkState> start_message(exec::MessageRequest request,
+                                           const ConstTensorView& view, const CallOptions& options);
 
   int rank() const { return group_->rank; }
   int size() const { return static_cast<int>(group_->world_ranks.size()); }
   const std::shared_ptr<exec::Group>& group() const { return group_; }
   const std::shared_ptr<SessionContext>& context() const { return context_; }
   collective::PlanCache& plans() { return *plans_; }
+  bool is_batched() const { return batch_ != nullptr; }
 
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
   std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
+  // To the engine or the batch.
+  template <class Request>
+  std::shared_ptr<WorkState> launch(Request&& request);
+  void check_values(const Call& call, const CallOptions& options) const;
+  // What all kinds of requests have in common.
+  void complete_request(exec::OperationRequest& request, const Call& call,
+                        const CallOptions& options);
 
   std::shared_ptr<SessionContext> context_;
   std::shared_ptr<exec::Group> group_;
   std::shared_ptr<collective::PlanCache> plans_;  // the group keeps it for running operations
+  std::shared_ptr<Impl> parent_;                  // with batch_: the one that registered the group
+  std::shared_ptr<Batch::Impl> batch_;
 };
+
+// The group behind a Communicator; throws Error if there is none.
+Communicator::Impl& usable(const std::shared_ptr<Communicator::Impl>& impl);
+// Throws Error; how the message names the call.
+[[noreturn]] void refuse(const Communicator::Impl::Call& call, const CallOptions& options,
+                         const std::string& why, Code code = Code::kInvalidArgument);
+// Memory that this library cannot read: throws Error.
+void check_view(const ConstTensorView& view, const Communicator::Impl::Call& call,
+                const CallOptions& options);
+inline constexpr std::ptrdiff_t kNeverShared = PTRDIFF_MAX;
+// Throws Error if the two share memory, unless `out` begins `allowed` bytes behind `in` (before it
+// when negative).
+void check_apart(const Communicator::Impl::Call& call, const CallOptions& options,
+                 std::ptrdiff_t allowed);
 
 }  // namespace syncline

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/reduce.h"
+#include "session/batch_impl.h"
 #include "session/communicator_impl.h"
 
 namespace syncline {
@@ -80,6 +81,7 @@ Work Communicator::Impl::start_weighted(const Call& call, const CallOptions& opt
   const TensorView total(&state->total, 1);
   Call data_call{Collective::kAllReduce, data, data, call.count, ReduceOp::kSum, -1};
   Call total_call{Collective::kAllReduce, total, total, 1, ReduceOp::kSum, -1};
+  if (batch_ != nullptr) batch_->hold(state->whole);
   auto data_work = submit(data_call, plain);
   plain.schedule.clear();
   auto total_work = submit(total_call, plain);

@@ -29,6 +29,8 @@ std::uint32_t fnv1a(std::string_view text) {
   return hash;
 }
 
+constexpr std::uint8_t kUnequalBit = 0x80;
+
 bool has_op(Collective kind) {
   return kind == Collective::kAllReduce || kind == Collective::kReduceScatter ||
          kind == Collective::kReduce;
@@ -38,7 +40,9 @@ bool has_op(Collective kind) {
 
 FingerprintBytes pack(const Operation& o) {
   FingerprintBytes bytes{};
-  store(bytes, 0, static_cast<std::uint8_t>(o.kind));
+  store(
+      bytes, 0,
+      static_cast<std::uint8_t>(static_cast<std::uint8_t>(o.kind) | (o.unequal ? kUnequalBit : 0)));
   store(bytes, 1, static_cast<std::uint8_t>(o.dtype));
   store(bytes, 2, static_cast<std::uint8_t>(o.op));
   store(bytes, 3, o.schedule_hash);
@@ -50,7 +54,9 @@ FingerprintBytes pack(const Operation& o) {
 
 Operation unpack(const FingerprintBytes& bytes) {
   Operation o;
-  o.kind = static_cast<Collective>(load<std::uint8_t>(bytes, 0));
+  const auto kind = load<std::uint8_t>(bytes, 0);
+  o.kind = static_cast<Collective>(kind & ~kUnequalBit);
+  o.unequal = (kind & kUnequalBit) != 0;
   o.dtype = static_cast<DType>(load<std::uint8_t>(bytes, 1));
   o.op = static_cast<ReduceOp>(load<std::uint8_t>(bytes, 2));
   o.schedule_hash = load<std::uint8_t>(bytes, 3);
@@ -76,9 +82,12 @@ std::uint8_t hash8(std::string_view text) {
 
 std::string describe(const Operation& o) {
   std::string text = name_of(o.kind, kCollectiveCount, "unknown collective");
+  if (o.unequal) text += "_v";
   if (o.kind == Collective::kBarrier) return text + "()";
-  text += "(" + name_of(o.dtype, kDTypeCount, "unknown type") + ", " + std::to_string(o.count) +
-          (o.count == 1 ? " element" : " elements");
+  text += "(" + name_of(o.dtype, kDTypeCount, "unknown type");
+  if (!o.unequal || o.count != kVariousCounts) {
+    text += ", " + std::to_string(o.count) + (o.count == 1 ? " element" : " elements");
+  }
   if (has_op(o.kind)) text += ", " + name_of(o.op, kReduceOpCount, "unknown operation");
   if (o.root != kNoRoot) text += ", root " + std::to_string(o.root);
   return text + ")";

@@ -1,8 +1,9 @@
 // Fingerprint of an operation: 16 bytes that ride with its first frame to each peer, so that ranks
 // which disagree find out before a byte is reduced. Pure.
 //
-// Bytes: kind u8, dtype u8, reduce op u8, schedule hash u8, root u16, name hash u16, count u64; all
-// little-endian. Fields that a collective does not use are packed as 0 (root: kNoRoot).
+// Bytes: kind u8 (bit 7: the `_v` form), dtype u8, reduce op u8, schedule hash u8, root u16, name
+// hash u16, count u64; all little-endian. Fields that a collective does not use are packed as 0
+// (root: kNoRoot).
 #pragma once
 
 #include <array>
@@ -16,6 +17,8 @@
 namespace syncline::wire {
 
 inline constexpr std::uint16_t kNoRoot = 0xffff;
+// Count of a `_v` form as a whole; each of its messages has the count of the block that it carries.
+inline constexpr std::uint64_t kVariousCounts = ~std::uint64_t{0};
 
 // The same type as transport::Fingerprint, which lies a layer above.
 using FingerprintBytes = std::array<std::byte, 16>;
@@ -31,6 +34,7 @@ struct Operation {
   std::uint16_t root = kNoRoot;
   std::uint16_t name_hash = 0;  // hash16() of CallOptions::name; 0 = none
   std::uint64_t count = 0;      // elements
+  bool unequal = false;         // blocks of unequal counts: the `_v` form
 
   bool operator==(const Operation&) const = default;
 };

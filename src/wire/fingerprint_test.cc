@@ -28,6 +28,18 @@ TEST(Fingerprint, Describes) {
   EXPECT_EQ(describe(o), "unknown collective 77(unknown type 200, 1 element, root 2)");
 }
 
+TEST(Fingerprint, UnequalBlocks) {
+  Operation o{Collective::kGather, DType::kF32, ReduceOp::kSum, 0, 1, 0, kVariousCounts, true};
+  EXPECT_EQ(std::to_integer<int>(pack(o)[0]), 0x86);
+  EXPECT_EQ(unpack(pack(o)), o);
+  EXPECT_EQ(describe(o), "gather_v(f32, root 1)");
+  o.count = 0;
+  EXPECT_EQ(describe(o), "gather_v(f32, 0 elements, root 1)");
+  Operation plain = o;
+  plain.unequal = false;
+  EXPECT_NE(pack(plain), pack(o));
+}
+
 TEST(Fingerprint, MismatchNamesBothSidesAndHiddenDifferences) {
   Operation a{Collective::kAllReduce, DType::kF32, ReduceOp::kSum, 0, kNoRoot, 0, 200};
   Operation b = a;

@@ -8,6 +8,18 @@ namespace syncline::conformance {
 
 using harness::Bytes;
 
+namespace {
+
+// Kinds whose input, or output, is one block where the other tensor has size() of them.
+bool gives_block(Collective kind) {
+  return kind == Collective::kAllGather || kind == Collective::kGather;
+}
+bool gets_block(Collective kind) {
+  return kind == Collective::kReduceScatter || kind == Collective::kScatter;
+}
+
+}  // namespace
+
 std::string describe(const Case& what, int ranks) {
   std::string text = to_string(what.kind);
   text += std::string(" ") + to_string(what.type);
@@ -34,19 +46,20 @@ std::size_t CaseRunner::whole(const Case& what) const {
   return plan::has_blocks(what.kind) ? n * what.count : what.count;
 }
 
-// `out_` is the memory of the in-place call where that is the larger one, `in_` for reduce_scatter.
+// `out_` is the memory of the in-place call where that is the larger one, `in_` where one block
+// remains.
 void CaseRunner::lay_out(const Case& what) {
   const auto rank = static_cast<std::size_t>(world_.rank());
   const Bytes& mine = contribution(what, world_.rank());
   const std::size_t skew = (what.count + rank) % 3;
-  const bool scatter = what.kind == Collective::kReduceScatter;
+  const bool scatter = gets_block(what.kind);
+  const bool gather = gives_block(what.kind);
   if (!what.in_place || scatter) {
-    const bool gather = what.kind == Collective::kAllGather;
     in_.reset(mine, what.type, 0, gather ? what.count : whole(what), skew);
   }
   if (what.in_place && scatter) return;
   if (!what.in_place) return out_.reset(what.type, scatter ? what.count : whole(what), skew + 1);
-  if (what.kind != Collective::kAllGather) return out_.reset(mine, what.type, 0, what.count, skew);
+  if (!gather) return out_.reset(mine, what.type, 0, what.count, skew);
   out_.reset(what.type, whole(what), skew);
   harness::repeat(mine, what.type, 0, what.count, out_.part(rank * what.count, what.count).data());
 }
@@ -72,6 +85,16 @@ Work CaseRunner::start(const Case& what) {
     case Collective::kReduce:
       if (what.in_place) return world_.reduce(out_.view(), what.root, what.op, options);
       return world_.reduce(in_.view(), out_.view(), what.root, what.op, options);
+    case Collective::kGather: {
+      const ConstTensorView in = what.in_place ? out_.part(own, what.count) : in_.view();
+      return world_.gather(in, out_.view(), what.root, options);
+    }
+    case Collective::kScatter: {
+      const TensorView out = what.in_place ? in_.part(own, what.count) : out_.view();
+      return world_.scatter(in_.view(), out, what.root, options);
+    }
+    case Collective::kAllToAll:
+      return world_.all_to_all(in_.view(), out_.view(), options);
     case Collective::kBarrier:
       break;
   }
@@ -91,13 +114,21 @@ std::string CaseRunner::check_result(const Case& what) {
     case Collective::kReduceScatter:
       if (what.in_place) return differs(in_, reduction(what), own, own, what.count);
       return differs(out_, reduction(what), own, 0, what.count);
+    case Collective::kGather:
+      if (rank != what.root) return out_.untouched() ? "" : "output of no root was written";
+      [[fallthrough]];
     case Collective::kAllGather:
+    case Collective::kAllToAll:
       for (int r = 0; r < world_.size(); ++r) {
         const std::size_t begin = static_cast<std::size_t>(r) * what.count;
-        const auto wrong = differs(out_, contribution(what, r), 0, begin, what.count);
+        const std::size_t phase = what.kind == Collective::kAllToAll ? own : 0;
+        const auto wrong = differs(out_, contribution(what, r), phase, begin, what.count);
         if (!wrong.empty()) return wrong;
       }
       return "";
+    case Collective::kScatter:
+      if (what.in_place) return differs(in_, contribution(what, rank), 0, 0, whole(what));
+      return differs(out_, contribution(what, what.root), own, 0, what.count);
     case Collective::kBroadcast:
       return differs(out_, contribution(what, what.root), 0, 0, what.count);
     case Collective::kReduce:
@@ -116,7 +147,7 @@ std::string CaseRunner::check(const Case& what) {
   if (what.kind == Collective::kBarrier) return "";
   std::string wrong = check_result(what);
   if (!wrong.empty()) return wrong;
-  const bool scatter = what.kind == Collective::kReduceScatter;
+  const bool scatter = gets_block(what.kind);
   const bool uses_out = !(what.in_place && scatter);
   const bool uses_in = !what.in_place || scatter;
   if (uses_out && !out_.fences_intact()) return "memory around the output was written";
@@ -130,6 +161,9 @@ std::string CaseRunner::check(const Case& what) {
 std::string CaseRunner::run(const Case& what) {
   Case actual = what;
   if (what.kind == Collective::kBroadcast) actual.in_place = true;
+  const bool root_only = what.kind == Collective::kGather || what.kind == Collective::kScatter;
+  if (root_only && world_.rank() != what.root) actual.in_place = false;
+  if (what.kind == Collective::kAllToAll) actual.in_place = false;
   std::string wrong;
   try {
     if (what.kind != Collective::kBarrier) lay_out(actual);
@@ -157,7 +191,7 @@ std::size_t CaseRunner::boundary_count(const Case& what, std::size_t segments, i
   }
   const std::size_t width = size_of(wide ? kernels::accumulate_type(what.type) : what.type);
   std::size_t chunks = schedule.chunks;
-  if (plan::has_blocks(what.kind)) chunks /= static_cast<std::size_t>(world_.size());
+  chunks /= static_cast<std::size_t>(plan::block_count(what.kind, world_.size()));
   const std::size_t exact = chunks * segments * (chosen.segment_bytes / width);
   return exact + static_cast<std::size_t>(delta);
 }

@@ -16,7 +16,7 @@ struct Case {
   DType type = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   std::size_t count =
-      0;  // elements of the whole vector; of one block for reduce_scatter, all_gather
+      0;  // elements of the whole vector; of one block where the vector has one per rank
   std::string schedule;  // "" = the planner's choice
   int root = 0;
   bool in_place = false;

@@ -14,7 +14,8 @@ using harness::Wiring;
 
 constexpr Collective kKinds[] = {Collective::kAllReduce, Collective::kReduceScatter,
                                  Collective::kAllGather, Collective::kBroadcast,
-                                 Collective::kReduce};
+                                 Collective::kReduce,    Collective::kGather,
+                                 Collective::kScatter,   Collective::kAllToAll};
 
 // 0, 1, 7, one segment and one element less and more, three segments, a million elements.
 constexpr std::size_t kSizes = 8;

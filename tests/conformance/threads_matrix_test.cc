@@ -3,6 +3,7 @@
 
 #include <tuple>
 
+#include "plan/partition.h"
 #include "tests/conformance/matrix.h"
 #include "tests/conformance/tally.h"
 #include "tests/harness/thread_job.h"
@@ -60,7 +61,7 @@ TEST_P(ThreadsMatrix, MillionElements) {
   harness::run_ranks(ranks(), [&](Session& session) {
     Tally tally(session.world());
     const auto n = static_cast<std::size_t>(ranks());
-    const bool blocks = kind() == Collective::kReduceScatter || kind() == Collective::kAllGather;
+    const bool blocks = plan::has_blocks(kind());
     for_each_large(kind(), ranks(), [&](Case what, std::size_t turn) {
       if (turn % (3 * kStride) != 0) return;
       what.count = ((1 << 20) + 3) / (blocks ? n : 1);
@@ -69,7 +70,7 @@ TEST_P(ThreadsMatrix, MillionElements) {
   });
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
+std::string kind_and_ranks(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
   return std::string(to_string(std::get<0>(info.param))) + "_" +
          std::to_string(std::get<1>(info.param));
 }
@@ -78,9 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
     Worlds, ThreadsMatrix,
     ::testing::Combine(::testing::Values(Collective::kAllReduce, Collective::kReduceScatter,
                                          Collective::kAllGather, Collective::kBroadcast,
-                                         Collective::kReduce, Collective::kBarrier),
+                                         Collective::kReduce, Collective::kBarrier,
+                                         Collective::kGather, Collective::kScatter,
+                                         Collective::kAllToAll),
                        ::testing::Values(1, 2, 3, 4, 5, 8, 11)),
-    name_of);
+    kind_and_ranks);
 
 }  // namespace
 }  // namespace syncline::conformance

@@ -55,6 +55,46 @@ TEST_P(Kill, EveryRankInTurn) {
   }
 }
 
+struct Waiting {
+  std::atomic<int> ready;
+  std::atomic<std::int64_t> struck_at;
+};
+
+// Sends and receives that wait for a rank end when it dies, also those from any source.
+TEST_P(Kill, EndsMessages) {
+  const auto [transport, ranks] = GetParam();
+  harness::Shared<Waiting> board;
+  harness::ProcessOptions options;
+  options.transport = transport;
+  harness::ProcessJob job(
+      ranks,
+      [&board, ranks = ranks](Session& session) {
+        Communicator& world = session.world();
+        std::vector<float> x(1 << 20), y(4), z(4);
+        const int victim = ranks - 1;
+        std::vector<Work> works;
+        if (world.rank() != victim) {
+          works = {world.send({x.data(), x.size()}, victim), world.recv({y.data(), 4}, victim),
+                   world.recv({z.data(), 4}, kAnySource)};
+        }
+        ++board->ready;
+        if (works.empty()) world.recv({y.data(), 4}, victim).wait();  // until it is killed
+        for (Work& work : works) {
+          const Status status = work.wait_for(std::chrono::seconds(20));
+          EXPECT_EQ(status.code(), Code::kPeerLost) << status.to_string();
+          EXPECT_EQ(status.peer(), victim) << status.to_string();
+          EXPECT_LE(Millis((now_ns() - board->struck_at) / 1000000), kPromised);
+        }
+        EXPECT_EQ(world.send({x.data(), 1}, 0).wait_for(std::chrono::seconds(5)).code(),
+                  Code::kFailedPrecondition);
+      },
+      options);
+  ASSERT_TRUE(await([&] { return board->ready == ranks; }, Millis(30000)));
+  board->struck_at = now_ns();
+  job.signal(ranks - 1, SIGKILL);
+  for (int r = 0; r < ranks - 1; ++r) EXPECT_EQ(job.wait(r).code, 0) << job.log(r);
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, Kill,
                          ::testing::Combine(::testing::Values("shm", "tcp"),
                                             ::testing::Values(2, 3, 4)),

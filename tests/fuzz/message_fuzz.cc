@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/fuzz/fuzz_target.h"
+#include "wire/envelope.h"
 #include "wire/membership_messages.h"
 #include "wire/messages.h"
 
@@ -19,6 +20,11 @@ void require_inverse(const std::vector<std::byte>& again, std::span<const std::b
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::bytes_of(data + 1, size - 1);
+  if (wire::FingerprintBytes envelope{}; bytes.size() == envelope.size()) {
+    std::copy(bytes.begin(), bytes.end(), envelope.begin());
+    if (const auto message = wire::unpack_envelope(envelope); message.ok())
+      fuzz::require(wire::pack(message.value()) == envelope, "unpack and pack are inverse");
+  }
   switch (data[0] % 6) {
     case 0:
       if (auto message = wire::decode_abort(bytes); message.ok())

@@ -8,7 +8,8 @@ namespace syncline::tools {
 double bus_factor(std::string_view operation, int ranks) {
   const double n = ranks;
   if (operation == "all_reduce") return 2 * (n - 1) / n;
-  if (operation == "reduce_scatter" || operation == "all_gather" || operation == "all_to_all")
+  if (operation == "reduce_scatter" || operation == "all_gather" || operation == "all_to_all" ||
+      operation == "gather" || operation == "scatter")
     return (n - 1) / n;
   if (operation == "broadcast" || operation == "reduce") return 1;
   return 0;

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "plan/partition.h"
 #include "tools/run/cpus.h"
 
 namespace syncline::tools {
@@ -35,9 +36,8 @@ std::string heading(const BenchReport& r) {
       o.iterations, o.warmup);
   text += "# algbw = bytes / time, busbw = algbw * " +
           std::string(o.kind == Collective::kAllReduce ? "2(n-1)/n"
-                      : o.kind == Collective::kReduceScatter || o.kind == Collective::kAllGather
-                          ? "(n-1)/n"
-                          : "1") +
+                      : plan::has_blocks(o.kind)       ? "(n-1)/n"
+                                                       : "1") +
           ", 1 GB = 1e9 bytes\n";
   return text;
 }

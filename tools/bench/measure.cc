@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/clock.h"
+#include "plan/partition.h"
 #include "tools/bench/bandwidth.h"
 #include "tools/bench/format.h"
 #include "tools/bench/pattern.h"
@@ -64,11 +65,12 @@ class Case {
         n_(static_cast<std::size_t>(world.size())),
         rank_(static_cast<std::size_t>(world.rank())),
         total_(bytes / size_of(options.type)),
-        block_(in_blocks() ? total_ / n_ : total_),
+        block_(plan::has_blocks(o_.kind) ? total_ / n_ : total_),
         in_(std::max<std::size_t>(bytes, 1)),
         out_(in_place ? 1 : std::max<std::size_t>(bytes, 1)) {}
 
   static bool exists(Collective kind, bool in_place) {
+    if (kind == Collective::kAllToAll) return !in_place;
     if (kind == Collective::kBarrier || kind == Collective::kBroadcast) return in_place;
     return true;
   }
@@ -80,10 +82,9 @@ class Case {
   std::uint64_t count_wrong() const;
 
  private:
-  bool in_blocks() const {
-    return o_.kind == Collective::kReduceScatter || o_.kind == Collective::kAllGather;
-  }
   std::size_t own_offset() const { return rank_ * block_ * size_of(o_.type); }
+  // Block r of the output against rank r's input from element `first` on.
+  std::uint64_t count_wrong_blocks(std::size_t first) const;
   bool is_root() const { return static_cast<int>(rank_) == o_.root; }
   ConstTensorView input() const;
   TensorView output() const;
@@ -99,14 +100,14 @@ class Case {
 };
 
 ConstTensorView Case::input() const {
-  if (o_.kind == Collective::kAllGather) {
+  if (o_.kind == Collective::kAllGather || o_.kind == Collective::kGather) {
     return {in_place_ ? in_.at(own_offset()) : in_.get(), block_, o_.type};
   }
   return {in_.get(), total_, o_.type};
 }
 
 TensorView Case::output() const {
-  if (o_.kind == Collective::kReduceScatter) {
+  if (o_.kind == Collective::kReduceScatter || o_.kind == Collective::kScatter) {
     return {in_place_ ? in_.at(own_offset()) : out_.get(), block_, o_.type};
   }
   return {in_place_ ? in_.get() : out_.get(), total_, o_.type};
@@ -134,7 +135,23 @@ void Case::run() {
       return world_.reduce(input(), output(), o_.root, o_.op).wait();
     case Collective::kBarrier:
       return world_.barrier().wait();
+    case Collective::kGather:
+      return world_.gather(input(), output(), o_.root).wait();
+    case Collective::kScatter:
+      return world_.scatter(input(), output(), o_.root).wait();
+    case Collective::kAllToAll:
+      return world_.all_to_all(input(), output()).wait();
   }
+}
+
+std::uint64_t Case::count_wrong_blocks(std::size_t first) const {
+  std::uint64_t wrong = 0;
+  for (std::size_t r = 0; r < n_; ++r) {
+    const auto* const block =
+        static_cast<const std::byte*>(output().data()) + r * block_ * size_of(o_.type);
+    wrong += input_of(r).count_wrong(block, block_, first);
+  }
+  return wrong;
 }
 
 std::uint64_t Case::count_wrong() const {
@@ -145,15 +162,15 @@ std::uint64_t Case::count_wrong() const {
       return reduced.count_wrong(out.data(), total_);
     case Collective::kReduceScatter:
       return reduced.count_wrong(out.data(), block_, rank_ * block_);
-    case Collective::kAllGather: {
-      std::uint64_t wrong = 0;
-      for (std::size_t r = 0; r < n_; ++r) {
-        const auto* const block =
-            static_cast<const std::byte*>(out.data()) + r * block_ * size_of(o_.type);
-        wrong += input_of(r).count_wrong(block, block_);
-      }
-      return wrong;
-    }
+    case Collective::kGather:
+      return is_root() ? count_wrong_blocks(0) : 0;
+    case Collective::kAllGather:
+      return count_wrong_blocks(0);
+    case Collective::kAllToAll:
+      return count_wrong_blocks(rank_ * block_);
+    case Collective::kScatter:
+      return input_of(static_cast<std::size_t>(o_.root))
+          .count_wrong(out.data(), block_, rank_ * block_);
     case Collective::kBroadcast:
       return input_of(static_cast<std::size_t>(o_.root)).count_wrong(out.data(), total_);
     case Collective::kReduce: {
@@ -223,8 +240,7 @@ Timing time_case(Communicator& world, const BenchOptions& options, std::uint64_t
 
 Row measure(Communicator& world, const BenchOptions& options, std::uint64_t bytes) {
   const auto total = static_cast<std::size_t>(bytes / size_of(options.type));
-  const bool in_blocks =
-      options.kind == Collective::kReduceScatter || options.kind == Collective::kAllGather;
+  const bool in_blocks = plan::has_blocks(options.kind);
   Row row;
   row.bytes = bytes;
   row.count = in_blocks ? total / static_cast<std::size_t>(world.size()) : total;

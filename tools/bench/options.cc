@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "plan/partition.h"
 
 namespace syncline::tools {
 namespace {
@@ -52,8 +53,7 @@ Result<ReduceOp> parse_reduce_op(std::string_view text) {
 
 std::vector<std::uint64_t> sizes(const BenchOptions& options, int ranks) {
   if (options.kind == Collective::kBarrier) return {0};
-  const bool in_blocks =
-      options.kind == Collective::kReduceScatter || options.kind == Collective::kAllGather;
+  const bool in_blocks = plan::has_blocks(options.kind);
   const std::uint64_t unit =
       size_of(options.type) * static_cast<std::uint64_t>(in_blocks ? ranks : 1);
   std::vector<std::uint64_t> result;

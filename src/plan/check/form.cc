@@ -77,6 +77,27 @@ Status check_result_rules(const Schedule& s, const FlatStep& at) {
   return {};
 }
 
+// Who gives and who gets where the kind leaves no choice.
+Status check_roles(const Schedule& s, int rank) {
+  const RankProgram& p = s.ranks[static_cast<std::size_t>(rank)];
+  const std::string who =
+      "rank " + std::to_string(rank) + ": in " + std::string(to_string(s.kind)) + " ";
+  const bool root_gets = s.kind == Collective::kReduce || s.kind == Collective::kGather;
+  const bool root_gives = s.kind == Collective::kBroadcast || s.kind == Collective::kScatter;
+  if (root_gets && p.receives != (rank == s.root)) {
+    return invalid(who + "exactly the root receives");
+  }
+  if (root_gives && p.contributes != (rank == s.root)) {
+    return invalid(who + "exactly the root contributes");
+  }
+  const bool all_give = s.kind == Collective::kAllGather || s.kind == Collective::kGather ||
+                        s.kind == Collective::kAllToAll;
+  if (all_give && !p.contributes) return invalid(who + "every rank contributes");
+  const bool all_get = s.kind == Collective::kScatter || s.kind == Collective::kAllToAll;
+  if (all_get && !p.receives) return invalid(who + "every rank receives");
+  return {};
+}
+
 }  // namespace
 
 Status check_head(const Schedule& s) {
@@ -86,7 +107,7 @@ Status check_head(const Schedule& s) {
   }
   if (static_cast<int>(s.kind) >= kCollectiveCount) return invalid("unknown kind of collective");
   if (s.chunks == 0) return invalid("has no chunks");
-  if (has_blocks(s.kind) && s.chunks % s.size() != 0) {
+  if (s.chunks % block_count(s.kind, s.size()) != 0) {
     return invalid(std::to_string(s.chunks) + " chunks do not subdivide the blocks of " +
                    std::to_string(s.size()) + " ranks");
   }
@@ -104,15 +125,7 @@ Status check_head(const Schedule& s) {
     bool too_long = p.lanes.size() > kLanesMax;
     for (const Lane& lane : p.lanes) too_long |= lane.steps.size() > kLanesMax;
     if (too_long) return invalid(who + ": at most 65535 lanes of at most 65535 steps are possible");
-    if (s.kind == Collective::kReduce && p.receives != (rank == s.root)) {
-      return invalid(who + ": in a reduce exactly the root receives");
-    }
-    if (s.kind == Collective::kBroadcast && p.contributes != (rank == s.root)) {
-      return invalid(who + ": in a broadcast exactly the root contributes");
-    }
-    if (s.kind == Collective::kAllGather && !p.contributes) {
-      return invalid(who + ": in an all_gather every rank contributes");
-    }
+    if (Status status = check_roles(s, rank); !status.ok()) return status;
   }
   if (!any_contributes) return invalid("no rank contributes");
   if (places > kPlacesMax) return Status(Code::kUnsupported, "schedule: too many chunks to prove");

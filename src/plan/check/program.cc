@@ -99,15 +99,17 @@ Status step_error(const FlatStep& at, const std::string& what) {
 
 bool has_in(const Schedule& s, int rank, int chunk) {
   if (!s.ranks[static_cast<std::size_t>(rank)].contributes) return false;
-  return s.kind != Collective::kAllGather || block_owner(s.kind, s.size(), s.chunks, chunk) == rank;
+  const bool own_only = s.kind == Collective::kAllGather || s.kind == Collective::kGather ||
+                        s.kind == Collective::kAllToAll;
+  return !own_only || block_owner(s.kind, s.size(), s.chunks, chunk) == rank;
 }
 
 bool has_out(const Schedule& s, int rank, int chunk) {
   if (!s.ranks[static_cast<std::size_t>(rank)].receives || s.kind == Collective::kBarrier)
     return false;
   if (s.kind == Collective::kBroadcast) return rank != s.root;
-  return s.kind != Collective::kReduceScatter ||
-         block_owner(s.kind, s.size(), s.chunks, chunk) == rank;
+  const int only = chunk_receiver(s.kind, s.size(), s.root, s.chunks, chunk);
+  return only < 0 || only == rank;
 }
 
 Result<Program> flatten(const Schedule& schedule) {

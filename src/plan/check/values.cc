@@ -143,8 +143,8 @@ class Evaluation {
   }
 
   Status check_copy(int rank, int chunk, Expr value) {
-    const int owner =
-        has_blocks(s_.kind) ? block_owner(s_.kind, s_.size(), s_.chunks, chunk) : s_.root;
+    const bool from_owner = has_blocks(s_.kind) && s_.kind != Collective::kScatter;
+    const int owner = from_owner ? block_owner(s_.kind, s_.size(), s_.chunks, chunk) : s_.root;
     if (value == expressions_.leaf(owner, chunk)) return {};
     return error(rank, chunk,
                  value == kNothing ? std::string("never gets it")

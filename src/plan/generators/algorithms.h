@@ -4,7 +4,8 @@
 // optimal
 //   all-reduce algorithms for clusters of workstations", 2009); broadcast and reduce as a chain.
 //   Sums in ring order, so it is never canonical.
-// one_shot: everyone sends to everyone who needs it; the receiver sums in canonical order.
+// one_shot: everyone sends to everyone who needs it; the receiver sums in canonical order. The only
+//   one for gather, scatter and all_to_all.
 // two_shot: part c goes to its owner c, who sums it in canonical order, finishes it and returns it
 // to
 //   all: the bytes of a ring, and 16-bit floats travel as 16 bits.

@@ -119,7 +119,8 @@ class RankWriter {
 bool halving_doubling_supports(Collective kind, int n) {
   if (n < 1 || n > kRanksMaxQuadratic) return false;
   if (kind == Collective::kAllReduce) return true;
-  return has_blocks(kind) && std::has_single_bit(static_cast<unsigned>(n));
+  const bool half = kind == Collective::kReduceScatter || kind == Collective::kAllGather;
+  return half && std::has_single_bit(static_cast<unsigned>(n));
 }
 
 Schedule make_halving_doubling(Collective kind, int n, int root) {

@@ -2,6 +2,7 @@
 #include "plan/canonical.h"
 #include "plan/generators.h"
 #include "plan/generators/algorithms.h"
+#include "plan/generators/direct_blocks.h"
 #include "plan/generators/direct_sum.h"
 #include "plan/partition.h"
 
@@ -68,11 +69,13 @@ void add_barrier(Builder& b, int n, int rank) {
 
 }  // namespace
 
-bool one_shot_supports(Collective, int n) { return n >= 1 && n <= kRanksMaxQuadratic; }
+bool one_shot_supports(Collective kind, int n) {
+  return n >= 1 && n <= (kind == Collective::kAllToAll ? kRanksMaxAllToAll : kRanksMaxQuadratic);
+}
 
 Schedule make_one_shot(Collective kind, int n, int root) {
   if (n == 1) return make_solo("one_shot", kind);
-  Builder b("one_shot", kind, n, has_blocks(kind) ? n : 1, root);
+  Builder b("one_shot", kind, n, block_count(kind, n), root);
   for (int rank = 0; rank < n; ++rank) {
     switch (kind) {
       case Collective::kAllReduce:
@@ -92,6 +95,15 @@ Schedule make_one_shot(Collective kind, int n, int root) {
         break;
       case Collective::kBarrier:
         add_barrier(b, n, rank);
+        break;
+      case Collective::kGather:
+        add_direct_gather(b, n, rank, root);
+        break;
+      case Collective::kScatter:
+        add_direct_scatter(b, n, rank, root);
+        break;
+      case Collective::kAllToAll:
+        add_direct_all_to_all(b, n, rank);
         break;
     }
   }

@@ -71,7 +71,7 @@ void add_rank(Builder& b, Collective kind, int n, int rank, int root) {
     case Collective::kReduce:
       add_reduce(b, lane, n, root);
       break;
-    case Collective::kBarrier:
+    default:
       break;
   }
 }
@@ -79,7 +79,7 @@ void add_rank(Builder& b, Collective kind, int n, int rank, int root) {
 }  // namespace
 
 bool ring_supports(Collective kind, int n) {
-  return kind != Collective::kBarrier && n >= 1 && n <= kRanksMaxQuadratic;
+  return kind <= Collective::kReduce && n >= 1 && n <= kRanksMaxQuadratic;
 }
 
 Schedule make_ring(Collective kind, int n, int root) {

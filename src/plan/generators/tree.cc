@@ -5,6 +5,7 @@
 #include "plan/canonical.h"
 #include "plan/generators.h"
 #include "plan/generators/algorithms.h"
+#include "plan/partition.h"
 
 namespace syncline::plan {
 namespace {
@@ -62,10 +63,7 @@ void add_barrier(Builder& b, LaneRef at, const Family& family) {
 
 }  // namespace
 
-bool tree_supports(Collective kind, int n) {
-  return kind != Collective::kReduceScatter && kind != Collective::kAllGather && n >= 1 &&
-         n <= kRanksMax;
-}
+bool tree_supports(Collective kind, int n) { return !has_blocks(kind) && n >= 1 && n <= kRanksMax; }
 
 Schedule make_tree(Collective kind, int n, int root) {
   if (n == 1) return make_solo("tree", kind);
