@@ -45,10 +45,14 @@ bool is_allowed(const Request& r, std::string_view name) {
          std::find(r.allowed.begin(), r.allowed.end(), name) != r.allowed.end();
 }
 
+bool needs_canonical(const Request& r) { return r.canonical_only && is_reduction(r.kind); }
+
 std::string names_that_do(const Request& r) {
   std::string names;
   for (const Generator& g : all_generators()) {
-    if (g.supports(r.kind, r.ranks)) names += (names.empty() ? "" : ", ") + std::string(g.name);
+    if (!g.supports(r.kind, r.ranks)) continue;
+    if (needs_canonical(r) && !g.make(r.kind, r.ranks, r.root).canonical_sum) continue;
+    names += (names.empty() ? "" : ", ") + std::string(g.name);
   }
   return names;
 }
@@ -110,7 +114,7 @@ Result<Choice> choose(const Request& request, const CostParams& params) {
   for (const Generator& g : all_generators()) {
     if (!is_allowed(request, g.name) || !g.supports(request.kind, request.ranks)) continue;
     Schedule s = g.make(request.kind, request.ranks, request.root);
-    if (request.canonical_only && is_reduction(request.kind) && !s.canonical_sum) continue;
+    if (needs_canonical(request) && !s.canonical_sum) continue;
     Choice guess = first_guess(s, request, params);
     candidates.push_back({std::move(s), std::move(guess)});
   }

@@ -126,6 +126,8 @@ TEST(Choose, ObeysLimits) {
   r.canonical_only = true;
   EXPECT_EQ(choose(r, c).status().code(), Code::kUnsupported);
   EXPECT_THAT(choose(r, c).status().message(), HasSubstr("reproducible all_reduce over 3 ranks"));
+  EXPECT_THAT(choose(r, c).status().message(),
+              HasSubstr("allow one of one_shot, two_shot, tree, halving_doubling"));
   r.allowed = {};
   EXPECT_NE(choose(r, c)->name, "ring");
   const std::string_view unknown[] = {"rings"};
