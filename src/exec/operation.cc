@@ -20,6 +20,11 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
 }
 
+// Spreads small numbers over a byte.
+std::uint8_t folded(std::uint32_t number) {
+  return static_cast<std::uint8_t>(number * 0x9e3779b1u >> 24);
+}
+
 }  // namespace
 
 void Operation::start(OperationRequest&& request, std::uint64_t number,
@@ -92,7 +97,8 @@ wire::Operation Operation::descriptor() const {
   what.kind = program_->kind;
   what.dtype = request_.type;
   what.op = request_.op;
-  what.schedule_hash = program_->hash;
+  what.schedule_hash = static_cast<std::uint8_t>(program_->hash ^ folded(request_.segments));
+  what.reproducible = request_.reproducible;
   what.root = request_.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request_.root);
   what.name_hash = wire::hash16(request_.name);
   what.count = request_.block_count;
