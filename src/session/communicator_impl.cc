@@ -81,7 +81,7 @@ Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
       group_(std::move(group)),
       plans_(std::make_shared<collective::PlanCache>(
           group_->rank, static_cast<int>(group_->world_ranks.size()), context_->cost,
-          context_->forced_schedule, context_->staging)) {
+          context_->preferences, context_->staging)) {
   group_->plans = plans_;
   context_->engine->add_group(group_);
 }
@@ -91,7 +91,10 @@ Communicator::Impl::~Impl() { context_->engine->remove_group(group_); }
 std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
                                                       const CallOptions& options) {
   const int root = call.root < 0 ? 0 : call.root;
-  auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule});
+  const bool reproducible =
+      plan::is_reduction(call.kind) && options.reproducible.value_or(context_->reproducible);
+  auto planned =
+      plans_->find({call.kind, call.in.type(), call.count, root, options.schedule, reproducible});
   if (!planned.ok()) refuse(call, options, planned.status().message(), planned.status().code());
   exec::OperationRequest request =
       collective::make_request(*planned.value(), call.kind, call.in.type(), call.count);
@@ -103,6 +106,7 @@ std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
   request.root = call.root;
   request.name = options.name;
   request.background = options.background;
+  request.reproducible = reproducible;
   request.timeout =
       options.timeout.count() > 0 ? options.timeout.count() * kMillisecond : context_->timeout;
   return context_->engine->submit(std::move(request));

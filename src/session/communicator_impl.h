@@ -16,7 +16,8 @@ struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   plan::CostParams cost;
-  std::string forced_schedule;
+  collective::Preferences preferences;
+  bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;
   std::string transport;  // "shm", "tcp", "shm+tcp", ...
   Nanos timeout = 0;

@@ -33,6 +33,12 @@ CallOptions named(const std::string& name, const std::string& schedule = "") {
   return options;
 }
 
+CallOptions reproducible() {
+  CallOptions options;
+  options.reproducible = true;
+  return options;
+}
+
 Call reduction(std::size_t count, DType type = DType::kF32, ReduceOp op = ReduceOp::kSum,
                const CallOptions& options = {}) {
   return [=](Communicator& world, Guarded& in, Guarded& out) {
@@ -104,6 +110,14 @@ std::vector<Difference> differences() {
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "ring")),
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "one_shot")),
        {}},
+      {"reproducible",
+       reduction(7, DType::kF32, ReduceOp::kSum, reproducible()),
+       reduction(7),
+       {"sum, reproducible)"}},
+      {"reproducible, and so the schedule",
+       reduction(90000, DType::kF32, ReduceOp::kSum, named("", "ring")),
+       reduction(90000, DType::kF32, ReduceOp::kSum, reproducible()),
+       {"sum, reproducible)"}},
   };
 }
 
