@@ -64,6 +64,8 @@ void add_training(CLI::App& app, TrainOptions& o) {
 void add_exchange(CLI::App& app, TrainOptions& o) {
   app.add_option("--bucket-cap-mb", o.bucket_cap_mb, "Gradient bucket size, MiB [25]")
       ->check(CLI::Range(1e-3, 65536.0));
+  app.add_flag("--reproducible", o.reproducible,
+               "Gradient sums have the same bits by every schedule, transport and bucket layout");
   app.add_option("--sync", o.sync, "Schedule of the gradient exchange [auto]")
       ->check(CLI::IsMember({"auto", "ring", "one_shot", "two_shot", "tree", "halving_doubling"}));
 }
