@@ -16,8 +16,8 @@ namespace syncline {
 // Options of one call; all optional.
 struct CallOptions {
   std::string name;      // shown in messages and traces; ranks must agree on it
-  std::string schedule;  // "" = the planner's choice, else e.g. "ring", "one_shot", "two_shot",
-                         // "tree", "halving_doubling"; ranks must agree on it
+  std::string schedule;  // "" = the planner's choice, else a name of docs/schedules.md such as
+                         // "ring" or "hierarchical:two_shot/ring"; ranks must agree on it
   double weight = -1.0;  // kAverage only: this rank's weight (>= 0); all ranks give one or none
                          // does. Result: sum(weight * x) / sum(weight); all weights 0 gives 0.
   // Of a reduction: the canonical sum, the same bits by every schedule, transport, segment size and

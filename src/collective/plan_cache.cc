@@ -19,15 +19,6 @@ int size_class(std::size_t bytes) {
   return std::bit_width(std::max(bytes, kSmallestClassBytes) - 1);
 }
 
-std::string known_schedules() {
-  std::string names;
-  for (const plan::Generator& generator : plan::all_generators()) {
-    if (!names.empty()) names += ", ";
-    names += generator.name;
-  }
-  return names;
-}
-
 }  // namespace
 
 PlanCache::PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences,
@@ -61,33 +52,41 @@ Result<const Planned*> PlanCache::find(const Query& query) {
   return found->second.get();
 }
 
-// The schedule that the call or the session names; "" if it is left to the planner.
-Result<std::string> PlanCache::asked_for(const Query& query) {
+// The schedules that the call or the session names; none if it is left to the planner.
+Result<std::vector<std::string_view>> PlanCache::asked_for(const Query& query) {
+  using Names = std::vector<std::string_view>;
   const bool by_call = !query.schedule.empty();
-  std::string asked = by_call ? std::string(query.schedule) : preferences_.schedule;
-  if (asked.empty()) return asked;
-  const plan::Generator* generator = plan::find_generator(asked);
-  if (generator == nullptr) {
+  const std::string asked = by_call ? std::string(query.schedule) : preferences_.schedule;
+  if (asked.empty()) return Names();
+  const auto generators = plan::generators_named(asked);
+  if (generators.empty()) {
     return Status(Code::kInvalidArgument,
-                  "unknown schedule '" + asked + "'; known: " + known_schedules());
+                  "unknown schedule '" + asked + "'; known: " + plan::known_schedules());
   }
-  if (!generator->supports(query.kind, size_)) {
-    if (!by_call) return std::string();  // a session-wide choice yields where it cannot run
+  Names able;
+  for (const plan::Generator* generator : generators) {
+    if (generator->supports(query.kind, size_, cost_.host_of)) able.push_back(generator->name);
+  }
+  if (able.empty()) {
+    if (!by_call) return Names();  // a session-wide choice yields where it cannot run
     return Status(Code::kUnsupported, "schedule '" + asked + "' cannot run " +
                                           to_string(query.kind) + " over " + std::to_string(size_) +
                                           " ranks");
   }
-  if (query.reproducible && plan::is_reduction(query.kind)) {
-    if (const Status& why = proof(query.kind, query.root, asked); !why.ok()) return why;
+  if (!query.reproducible || !plan::is_reduction(query.kind)) return able;
+  Names admitted;
+  for (const std::string_view name : able) {
+    if (proof(query.kind, query.root, std::string(name)).ok()) admitted.push_back(name);
   }
-  return asked;
+  if (admitted.empty()) return proof(query.kind, query.root, std::string(able.front()));
+  return admitted;
 }
 
 const Status& PlanCache::proof(Collective kind, int root, const std::string& name) {
   const auto key = std::tuple(kind, root, name);
   auto found = proofs_.find(key);
   if (found == proofs_.end()) {
-    found = proofs_.emplace(key, admit_reproducible(name, kind, size_, root)).first;
+    found = proofs_.emplace(key, admit_reproducible(name, kind, size_, root, cost_.host_of)).first;
   }
   return found->second;
 }
@@ -95,33 +94,32 @@ const Status& PlanCache::proof(Collective kind, int root, const std::string& nam
 // The fastest whose proof succeeds: schedules that are too large to prove drop out.
 Result<plan::Choice> PlanCache::choose(plan::Request request) {
   if (!request.canonical_only) return plan::choose(request, cost_);
-  std::vector<std::string_view> left(request.allowed.begin(), request.allowed.end());
-  if (left.empty()) {
-    for (const plan::Generator& generator : plan::all_generators()) left.push_back(generator.name);
-  }
   for (;;) {
-    request.allowed = left;
     auto choice = plan::choose(request, cost_);
     if (!choice.ok()) return choice;
     const Status& why = proof(request.kind, request.root, choice->name);
     if (why.ok()) return choice;
-    left.erase(std::find(left.begin(), left.end(), choice->name));
+    std::vector<std::string_view> left;
+    for (const std::string_view name : choice->tried) {
+      if (name != choice->name) left.push_back(name);
+    }
     if (left.empty()) return why;
+    request.allowed = left;
   }
 }
 
 Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query, std::size_t bytes) {
-  const Result<std::string> asked = asked_for(query);
+  const auto asked = asked_for(query);
   if (!asked.ok()) return asked.status();
   plan::Request request{query.kind, size_, query.root, bytes, query.type};
   request.canonical_only = query.reproducible && plan::is_reduction(query.kind);
-  const std::string_view only[] = {asked.value()};
-  if (!asked->empty()) request.allowed = only;
+  request.allowed = asked.value();
   auto choice = choose(request);
   if (!choice.ok()) return choice.status();
   auto planned = std::make_shared<Planned>();
-  planned->program =
-      exec::compile(plan::find_generator(choice->name)->make(query.kind, size_, query.root), rank_);
+  planned->program = exec::compile(
+      plan::find_generator(choice->name)->make(query.kind, size_, query.root, cost_.host_of),
+      rank_);
   const bool preset = preferences_.segment_bytes > 0;
   planned->segment_bytes = std::min(staging_.segment_bytes_max,
                                     preset ? preferences_.segment_bytes : choice->segment_bytes);
@@ -136,7 +134,7 @@ Result<double> PlanCache::predict(const Query& query) {
   auto planned = find(query);
   if (!planned.ok()) return planned.status();
   const plan::Generator* generator = plan::find_generator(planned.value()->program->name);
-  return plan::predict_seconds(generator->make(query.kind, size_, query.root),
+  return plan::predict_seconds(generator->make(query.kind, size_, query.root, cost_.host_of),
                                query.count * size_of(query.type), query.type,
                                planned.value()->segment_bytes, cost_);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -52,6 +53,7 @@ struct Planned {
 // Thread-safe. The choice depends only on what all ranks of the group share.
 class PlanCache {
  public:
+  // `cost` knows the hosts of the group's ranks.
   PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences, Staging staging);
 
   // The plan lives as long as the cache. kInvalidArgument for an unknown schedule and for one that
@@ -68,7 +70,7 @@ class PlanCache {
 
   Result<std::shared_ptr<const Planned>> make(const Query& query, std::size_t bytes)
       SYNCLINE_REQUIRES(mutex_);
-  Result<std::string> asked_for(const Query& query) SYNCLINE_REQUIRES(mutex_);
+  Result<std::vector<std::string_view>> asked_for(const Query& query) SYNCLINE_REQUIRES(mutex_);
   Result<plan::Choice> choose(plan::Request request) SYNCLINE_REQUIRES(mutex_);
   const Status& proof(Collective kind, int root, const std::string& name) SYNCLINE_REQUIRES(mutex_);
 

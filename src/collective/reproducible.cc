@@ -6,10 +6,11 @@
 namespace syncline::collective {
 namespace {
 
+// Of the flat ones: the hierarchical ones are many.
 std::string names_that_claim(Collective kind, int ranks, int root) {
   std::string names;
   for (const plan::Generator& generator : plan::all_generators()) {
-    if (!generator.supports(kind, ranks)) continue;
+    if (generator.hierarchy != nullptr || !generator.supports(kind, ranks)) continue;
     if (!generator.make(kind, ranks, root).canonical_sum) continue;
     names += (names.empty() ? "" : ", ") + std::string(generator.name);
   }
@@ -18,8 +19,9 @@ std::string names_that_claim(Collective kind, int ranks, int root) {
 
 }  // namespace
 
-Status admit_reproducible(const std::string& name, Collective kind, int ranks, int root) {
-  const plan::Schedule schedule = plan::find_generator(name)->make(kind, ranks, root);
+Status admit_reproducible(const std::string& name, Collective kind, int ranks, int root,
+                          plan::HostOf host_of) {
+  const plan::Schedule schedule = plan::find_generator(name)->make(kind, ranks, root, host_of);
   const Status proof = plan::check_canonical(schedule);
   if (proof.ok() && schedule.canonical_sum) return {};
   const std::string why =

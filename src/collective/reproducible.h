@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "plan/hosts.h"
 #include "syncline/status.h"
 #include "syncline/types.h"
 
@@ -12,6 +13,7 @@ namespace syncline::collective {
 // it. kInvalidArgument says what it evaluates instead and names those that do; kUnsupported where
 // the schedule is too large to prove. Pure; takes milliseconds for tens of ranks, seconds for
 // hundreds.
-Status admit_reproducible(const std::string& name, Collective kind, int ranks, int root);
+Status admit_reproducible(const std::string& name, Collective kind, int ranks, int root,
+                          plan::HostOf host_of);
 
 }  // namespace syncline::collective

@@ -73,6 +73,15 @@ void check_overlap(const Communicator::Impl::Call& call, const CallOptions& opti
   if (out != allowed) refuse(call, options, "input and output overlap partly");
 }
 
+// The costs of the job with the hosts of this group's ranks.
+plan::CostParams cost_of(const SessionContext& context, const exec::Group& group) {
+  plan::CostParams cost = context.cost;
+  for (const int rank : group.world_ranks) {
+    cost.host_of.push_back(context.host_of[static_cast<std::size_t>(rank)]);
+  }
+  return cost;
+}
+
 }  // namespace
 
 Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
@@ -80,7 +89,7 @@ Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
     : context_(std::move(context)),
       group_(std::move(group)),
       plans_(std::make_shared<collective::PlanCache>(
-          group_->rank, static_cast<int>(group_->world_ranks.size()), context_->cost,
+          group_->rank, static_cast<int>(group_->world_ranks.size()), cost_of(*context_, *group_),
           context_->preferences, context_->staging)) {
   group_->plans = plans_;
   context_->engine->add_group(group_);

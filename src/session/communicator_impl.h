@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/plan_cache.h"
 #include "exec/engine.h"
@@ -16,6 +17,7 @@ struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   plan::CostParams cost;
+  std::vector<int> host_of;  // by world rank: equal numbers share a host
   collective::Preferences preferences;
   bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;

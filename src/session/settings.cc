@@ -102,7 +102,7 @@ void choose_transport(SessionContext& context, const std::string& transport, int
   context.engine->set_crowded(local_ranks > usable_cores());
   const bool within_host = transport == "inproc" || transport == "shm";
   context.staging = {segment_bytes_max, within_host ? kInFlightWithinHost : kInFlightOverNetwork};
-  context.cost = plan::default_cost(within_host ? transport : "tcp", local_ranks, usable_cores());
+  context.cost = plan::default_cost(transport, local_ranks, usable_cores());
 }
 
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank) {

@@ -17,7 +17,8 @@ int usable_cores();
 // Engine and shared state of one rank; the transport is still to be chosen.
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank);
 
-// Sets transport, segment limit and costs. Must be the same on all ranks of the job.
+// Sets transport, segment limit and costs; who shares a host is still to be set. Must be the same
+// on all ranks of the job.
 void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
                       std::size_t segment_bytes_max);
 

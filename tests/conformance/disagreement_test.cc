@@ -231,7 +231,8 @@ TEST_P(Disagreement, Hang01CrossedGroups) {
 
 TEST_P(Disagreement, Hang02UnequalSizesBySchedule) {
   run(4, [](Session& session) {
-    for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling"}) {
+    for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling",
+                             "ring_bidirectional", "ring_meet", "double_tree"}) {
       const Difference counts{"count",
                               reduction(100, DType::kF32, ReduceOp::kSum, named("", name)),
                               reduction(200, DType::kF32, ReduceOp::kSum, named("", name)),

@@ -69,7 +69,7 @@ TEST_P(ThreadsMatrix, MillionElements) {
   });
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
+std::string threads_world_name(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
   return std::string(to_string(std::get<0>(info.param))) + "_" +
          std::to_string(std::get<1>(info.param));
 }
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Collective::kAllGather, Collective::kBroadcast,
                                          Collective::kReduce, Collective::kBarrier),
                        ::testing::Values(1, 2, 3, 4, 5, 8, 11)),
-    name_of);
+    threads_world_name);
 
 }  // namespace
 }  // namespace syncline::conformance

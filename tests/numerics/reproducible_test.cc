@@ -16,10 +16,10 @@ namespace {
 
 using harness::Wiring;
 
-constexpr std::size_t kCount = 3001;
+constexpr std::size_t kCount = 2003;
 // Places where a vector is cut into calls, as gradients into buckets.
 const std::vector<std::vector<std::size_t>> kLayouts = {
-    {0, kCount}, {0, 1, 3, 64, 1000, 1003, 2999, kCount}, {0, 1500, 1516, kCount}};
+    {0, kCount}, {0, 1, 3, 64, 1000, 1003, 2001, kCount}, {0, 1500, 1516, kCount}};
 
 // Large values that cancel, and small ones that are lost if they meet a large one before: nearly
 // every order of the additions gives a value of its own, also after rounding to 16 bits.
@@ -154,7 +154,7 @@ TEST_P(Reproducible, SameBitsByEveryWay) {
       sums.push_back({type, op, expected(type, op, ranks)});
     }
   }
-  for (const std::size_t segment_bytes : {0, 256, 1000, 8192}) {
+  for (const std::size_t segment_bytes : {0, 256, 1000}) {
     const auto body = [&sums](Session& session) {
       for (const Sum& sum : sums) expect_canonical(session, sum.type, sum.op, sum.canonical);
     };
