@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "plan/generators.h"
 #include "tests/harness/process_job.h"
 #include "tests/harness/wiring.h"
 #include "tests/numerics/every_reduction.h"
@@ -172,7 +173,42 @@ INSTANTIATE_TEST_SUITE_P(Over, Reproducible,
                                   std::to_string(std::get<1>(param.param));
                          });
 
-// Without this the test above would pass for any order.
+// Hosts that are aligned admit hierarchies, and these give the same bits as anything else.
+class ReproducibleHosts : public ::testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(ReproducibleHosts, SameBitsByEveryAdmittedHierarchy) {
+  const std::vector<int>& host_of = GetParam();
+  const int ranks = static_cast<int>(host_of.size());
+  for (const std::size_t segment_bytes : {0, 1000}) {
+    for (const DType type : kFloats) {
+      const Bytes canonical = expected(type, ReduceOp::kSum, ranks);
+      const auto body = [&](Session& session) {
+        const Bytes in = mixed_magnitudes(type, session.rank());
+        int admitted = 0;
+        for (const plan::Generator* hierarchy : plan::generators_named("hierarchical")) {
+          if (!hierarchy->make(Collective::kAllReduce, ranks, 0, host_of).canonical_sum) continue;
+          ++admitted;
+          for (const auto& cuts : kLayouts) {
+            EXPECT_TRUE(reduce_in_parts(session.world(), type, in, ReduceOp::kSum, cuts,
+                                        hierarchy->name) == canonical)
+                << hierarchy->name << " " << to_string(type) << " in " << cuts.size() - 1
+                << " calls, rank " << session.rank();
+          }
+        }
+        EXPECT_GE(admitted, 16);
+      };
+      harness::run_ranks_on_hosts(host_of, body, reproducible_options(segment_bytes));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Aligned, ReproducibleHosts,
+                         ::testing::Values(std::vector<int>{0, 0, 1}, std::vector<int>{0, 0, 1, 1},
+                                           std::vector<int>{0, 0, 1, 1, 2, 2},
+                                           std::vector<int>{0, 0, 0, 0, 1, 1, 1},
+                                           std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1}));
+
+// Without this the tests above would pass for any order.
 TEST(ReproducibleInputs, TellOrdersApart) {
   for (const DType type : kFloats) {
     for (int ranks = 4; ranks <= 8; ++ranks) {
