@@ -76,6 +76,7 @@ void check_overlap(const Communicator::Impl::Call& call, const CallOptions& opti
 // The costs of the job with the hosts of this group's ranks.
 plan::CostParams cost_of(const SessionContext& context, const exec::Group& group) {
   plan::CostParams cost = context.cost;
+  if (context.host_of.empty()) return cost;  // not known: no hierarchies
   for (const int rank : group.world_ranks) {
     cost.host_of.push_back(context.host_of[static_cast<std::size_t>(rank)]);
   }

@@ -17,7 +17,7 @@ struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   plan::CostParams cost;
-  std::vector<int> host_of;  // by world rank: equal numbers share a host
+  std::vector<int> host_of;  // by world rank: equal numbers share a host; empty: not known
   collective::Preferences preferences;
   bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;
