@@ -15,6 +15,19 @@
 namespace syncline::plan {
 namespace {
 
+// Instrumented code takes every fourth shape: the whole set would take minutes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kShapeStride = 4;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr std::size_t kShapeStride = 4;
+#else
+constexpr std::size_t kShapeStride = 1;
+#endif
+#else
+constexpr std::size_t kShapeStride = 1;
+#endif
+
 using Shape = std::vector<int>;  // host of each rank
 
 Shape blocks(const std::vector<int>& sizes) {
@@ -67,7 +80,9 @@ class EveryHierarchy : public testing::TestWithParam<std::tuple<int, int>> {
 
   template <class Visit>
   void for_each(Visit visit) const {
-    for (const Shape& shape : shapes()) {
+    const std::vector<Shape> all = shapes();
+    for (std::size_t i = 0; i < all.size(); i += kShapeStride) {
+      const Shape& shape = all[i];
       const int n = static_cast<int>(shape.size());
       SCOPED_TRACE(std::string(generator().name) + " " + describe(shape));
       for (int k = 0; k < kCollectiveCount; ++k) {
@@ -90,7 +105,7 @@ TEST_P(EveryHierarchy, IsProvedAndNeverMissesACanonicalSumItClaims) {
     canonical += s.canonical_sum ? 1 : 0;
     ++proved;
   });
-  EXPECT_GE(proved, 33 * 2 * 3);
+  EXPECT_GE(proved, 33 * 2 * 3 / static_cast<int>(kShapeStride));
   EXPECT_GE(canonical, 2);
 }
 
