@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,17 @@ namespace syncline {
 
 // Options of one call; all optional.
 struct CallOptions {
-  std::string name;         // shown in messages and traces; ranks must agree on it
-  std::string schedule;     // "" = the planner's choice, else e.g. "ring", "one_shot", "two_shot",
-                            // "tree", "halving_doubling"; ranks must agree on it. "" in a _v form:
-                            // "one_shot"
-  double weight = -1.0;     // kAverage only: this rank's weight (>= 0); all ranks give one or none
-                            // does. Result: sum(weight * x) / sum(weight); all weights 0 gives 0.
-  bool background = false;  // hint: the caller goes on computing before it waits
+  std::string name;      // shown in messages and traces; ranks must agree on it
+  std::string schedule;  // "" = the planner's choice, else a name of docs/schedules.md such as
+                         // "ring" or "hierarchical:two_shot/ring"; ranks must agree on it.
+                         // "" in a _v form: "one_shot"
+  double weight = -1.0;  // kAverage only: this rank's weight (>= 0); all ranks give one or none
+                         // does. Result: sum(weight * x) / sum(weight); all weights 0 gives 0.
+  // Of a reduction: the canonical sum, the same bits by every schedule, transport, segment size and
+  // cut into calls at one group size (docs/numerics.md). Unset: the session's. Ranks must agree on
+  // it; a schedule that sums in another order is kInvalidArgument.
+  std::optional<bool> reproducible = std::nullopt;
+  bool background = false;               // hint: the caller goes on computing before it waits
   std::chrono::milliseconds timeout{0};  // 0 = the session's
 };
 
@@ -38,9 +43,10 @@ struct PlanInfo {
 // operations end with the cause, later calls give kFailedPrecondition.
 //
 // All ranks of the group call the same collectives in the same order; ranks that disagree on kind,
-// type, count, operation, root or name get kMismatch that shows both sides. In-place calls are not
-// retryable after a failure; out-of-place inputs stay intact. Bad arguments throw Error before any
-// byte is sent. Tensors on other devices than the CPU throw kUnsupported.
+// type, count, operation, root, schedule, name or `reproducible` get kMismatch that shows both
+// sides. In-place calls are not retryable after a failure; out-of-place inputs stay intact. Bad
+// arguments throw Error before any byte is sent. Tensors on other devices than the CPU throw
+// kUnsupported.
 class Communicator {
  public:
   Communicator() = default;  // empty: only valid() may be called
@@ -116,8 +122,10 @@ class Communicator {
   // thread of a process may be in split() at a time, else kFailedPrecondition.
   Communicator split(int color, int key = 0) const;
 
-  // The plan that a call with these arguments would use. `count`: elements of the larger tensor.
-  PlanInfo plan(Collective kind, DType type, std::size_t count) const;
+  // The plan that a call with these arguments would use; of the options, `schedule` and
+  // `reproducible` matter. `count`: elements of the larger tensor.
+  PlanInfo plan(Collective kind, DType type, std::size_t count,
+                const CallOptions& options = {}) const;
 
   // Ok while usable, else why not.
   Status status() const;

@@ -18,6 +18,12 @@ struct SessionOptions {
   std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
   std::string port_range;  // "A-B"; "" = kernel's choice
   std::string schedule;    // force one schedule for every collective that has it
+  // Every reduction evaluates the canonical sum (docs/numerics.md): the same bits by every
+  // schedule, transport, segment size and bucket layout at one world size. Calls that force a
+  // schedule which sums in another order throw kInvalidArgument. Ranks that disagree on it get
+  // kMismatch.
+  bool reproducible = false;
+  std::size_t segment_bytes = 0;  // longest piece a message travels in; 0 = the planner's choice
   std::chrono::milliseconds silence{10000};  // a silent peer is lost after this
   std::chrono::milliseconds suspect{1000};   // a silent peer is named after this
   // An operation that has not moved for so long says for whom it waits, and what that rank did

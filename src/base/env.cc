@@ -13,6 +13,10 @@ std::optional<std::string> env(const std::string& name) {
   return std::string(value);
 }
 
+void set_env(const std::string& name, const std::string& value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
+}
+
 void for_each_env(
     const std::function<void(const std::string& name, const std::string& value)>& visit) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -10,6 +10,10 @@ namespace syncline {
 // Value of an environment variable; nullopt if unset. Not safe against a concurrent setenv.
 std::optional<std::string> env(const std::string& name);
 
+// Sets a variable for this process and its later children. Before any thread starts: nothing guards
+// the environment.
+void set_env(const std::string& name, const std::string& value);
+
 // Injected in tests in place of env().
 using EnvLookup = std::function<std::optional<std::string>(const std::string&)>;
 

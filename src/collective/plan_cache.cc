@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "collective/reproducible.h"
 #include "kernels/reduce.h"
 #include "plan/generators.h"
+#include "plan/partition.h"
 
 namespace syncline::collective {
 namespace {
@@ -17,31 +19,28 @@ int size_class(std::size_t bytes) {
   return std::bit_width(std::max(bytes, kSmallestClassBytes) - 1);
 }
 
-std::string known_schedules() {
-  std::string names;
-  for (const plan::Generator& generator : plan::all_generators()) {
-    if (!names.empty()) names += ", ";
-    names += generator.name;
-  }
-  return names;
-}
-
 }  // namespace
 
-PlanCache::PlanCache(int rank, int size, plan::CostParams cost, std::string forced, Staging staging)
-    : rank_(rank), size_(size), cost_(cost), forced_(std::move(forced)), staging_(staging) {}
+PlanCache::PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences,
+                     Staging staging)
+    : rank_(rank),
+      size_(size),
+      cost_(cost),
+      preferences_(std::move(preferences)),
+      staging_(staging) {}
 
 Result<const Planned*> PlanCache::find(const Query& query) {
   const int bucket = size_class(query.count * size_of(query.type));
   const bool widens = kernels::accumulate_type(query.type) != query.type;
-  auto& quick = quick_[static_cast<std::size_t>(query.kind)][widens ? 1 : 0]
-                      [static_cast<std::size_t>(bucket)];
+  const bool reproducible = query.reproducible && plan::is_reduction(query.kind);
+  auto& quick = quick_[static_cast<std::size_t>(query.kind)]
+                      [(widens ? 1 : 0) + (reproducible ? 2 : 0)][static_cast<std::size_t>(bucket)];
   const bool plain = query.root == 0 && query.schedule.empty();
   if (plain) {
     const Planned* found = quick.load(std::memory_order_acquire);
     if (found != nullptr) return found;
   }
-  const Key key{query.kind, widens, bucket, query.root, std::string(query.schedule)};
+  const Key key{query.kind, widens, bucket, query.root, std::string(query.schedule), reproducible};
   MutexLock lock(mutex_);
   auto found = planned_.find(key);
   if (found == planned_.end()) {
@@ -53,31 +52,77 @@ Result<const Planned*> PlanCache::find(const Query& query) {
   return found->second.get();
 }
 
-Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query,
-                                                       std::size_t bytes) const {
-  const std::string asked(query.schedule.empty() ? std::string_view(forced_) : query.schedule);
-  plan::Request request{query.kind, size_, query.root, bytes, query.type};
-  const std::string_view only[] = {asked};
-  if (!asked.empty()) {
-    const plan::Generator* generator = plan::find_generator(asked);
-    if (generator == nullptr) {
-      return Status(Code::kInvalidArgument,
-                    "unknown schedule '" + asked + "'; known: " + known_schedules());
-    }
-    const bool supported = generator->supports(query.kind, size_);
-    if (!supported && !query.schedule.empty()) {
-      return Status(Code::kUnsupported, "schedule '" + asked + "' cannot run " +
-                                            to_string(query.kind) + " over " +
-                                            std::to_string(size_) + " ranks");
-    }
-    if (supported) request.allowed = only;  // a session-wide choice yields where it cannot run
+// The schedules that the call or the session names; none if it is left to the planner.
+Result<std::vector<std::string_view>> PlanCache::asked_for(const Query& query) {
+  using Names = std::vector<std::string_view>;
+  const bool by_call = !query.schedule.empty();
+  const std::string asked = by_call ? std::string(query.schedule) : preferences_.schedule;
+  if (asked.empty()) return Names();
+  const auto generators = plan::generators_named(asked);
+  if (generators.empty()) {
+    return Status(Code::kInvalidArgument,
+                  "unknown schedule '" + asked + "'; known: " + plan::known_schedules());
   }
-  auto choice = plan::choose(request, cost_);
+  Names able;
+  for (const plan::Generator* generator : generators) {
+    if (generator->supports(query.kind, size_, cost_.host_of)) able.push_back(generator->name);
+  }
+  if (able.empty()) {
+    if (!by_call) return Names();  // a session-wide choice yields where it cannot run
+    return Status(Code::kUnsupported, "schedule '" + asked + "' cannot run " +
+                                          to_string(query.kind) + " over " + std::to_string(size_) +
+                                          " ranks");
+  }
+  if (!query.reproducible || !plan::is_reduction(query.kind)) return able;
+  Names admitted;
+  for (const std::string_view name : able) {
+    if (proof(query.kind, query.root, std::string(name)).ok()) admitted.push_back(name);
+  }
+  if (admitted.empty()) return proof(query.kind, query.root, std::string(able.front()));
+  return admitted;
+}
+
+const Status& PlanCache::proof(Collective kind, int root, const std::string& name) {
+  const auto key = std::tuple(kind, root, name);
+  auto found = proofs_.find(key);
+  if (found == proofs_.end()) {
+    found = proofs_.emplace(key, admit_reproducible(name, kind, size_, root, cost_.host_of)).first;
+  }
+  return found->second;
+}
+
+// The fastest whose proof succeeds: schedules that are too large to prove drop out.
+Result<plan::Choice> PlanCache::choose(plan::Request request) {
+  if (!request.canonical_only) return plan::choose(request, cost_);
+  for (;;) {
+    auto choice = plan::choose(request, cost_);
+    if (!choice.ok()) return choice;
+    const Status& why = proof(request.kind, request.root, choice->name);
+    if (why.ok()) return choice;
+    std::vector<std::string_view> left;
+    for (const std::string_view name : choice->tried) {
+      if (name != choice->name) left.push_back(name);
+    }
+    if (left.empty()) return why;
+    request.allowed = left;
+  }
+}
+
+Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query, std::size_t bytes) {
+  const auto asked = asked_for(query);
+  if (!asked.ok()) return asked.status();
+  plan::Request request{query.kind, size_, query.root, bytes, query.type};
+  request.canonical_only = query.reproducible && plan::is_reduction(query.kind);
+  request.allowed = asked.value();
+  auto choice = choose(request);
   if (!choice.ok()) return choice.status();
   auto planned = std::make_shared<Planned>();
-  planned->program =
-      exec::compile(plan::find_generator(choice->name)->make(query.kind, size_, query.root), rank_);
-  planned->segment_bytes = std::min(staging_.segment_bytes_max, choice->segment_bytes);
+  planned->program = exec::compile(
+      plan::find_generator(choice->name)->make(query.kind, size_, query.root, cost_.host_of),
+      rank_);
+  const bool preset = preferences_.segment_bytes > 0;
+  planned->segment_bytes = std::min(staging_.segment_bytes_max,
+                                    preset ? preferences_.segment_bytes : choice->segment_bytes);
   planned->window = static_cast<std::uint32_t>(
       std::clamp<std::size_t>(staging_.in_flight_bytes / planned->segment_bytes, 2, kWindowMax));
   planned->predicted_s = choice->predicted_s;
@@ -89,7 +134,7 @@ Result<double> PlanCache::predict(const Query& query) {
   auto planned = find(query);
   if (!planned.ok()) return planned.status();
   const plan::Generator* generator = plan::find_generator(planned.value()->program->name);
-  return plan::predict_seconds(generator->make(query.kind, size_, query.root),
+  return plan::predict_seconds(generator->make(query.kind, size_, query.root, cost_.host_of),
                                query.count * size_of(query.type), query.type,
                                planned.value()->segment_bytes, cost_);
 }

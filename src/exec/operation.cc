@@ -21,6 +21,11 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kScratchAlign - 1) / kScratchAlign * kScratchAlign;
 }
 
+// Spreads small numbers over a byte.
+std::uint8_t folded(std::uint32_t number) {
+  return static_cast<std::uint8_t>(number * 0x9e3779b1u >> 24);
+}
+
 }  // namespace
 
 void Operation::start(OperationRequest&& request, std::uint64_t number,
@@ -100,7 +105,8 @@ wire::Operation descriptor_of(const OperationRequest& request) {
   what.kind = request.program->kind;
   what.dtype = request.type;
   what.op = request.op;
-  what.schedule_hash = request.program->hash;
+  what.schedule_hash = static_cast<std::uint8_t>(request.program->hash ^ folded(request.segments));
+  what.reproducible = request.reproducible;
   what.root = request.root < 0 ? wire::kNoRoot : static_cast<std::uint16_t>(request.root);
   what.name_hash = wire::hash16(request.name);
   what.count = request.block_count;

@@ -36,6 +36,7 @@ struct OperationRequest {
   std::string name;
   Nanos timeout = 0;  // of the whole operation
   bool background = false;
+  bool reproducible = false;  // of a reduction; ranks compare it
   // Runs under the baton after the last step and before the Work completes; must not block.
   std::function<void()> finisher;
 };

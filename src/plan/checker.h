@@ -35,4 +35,8 @@ namespace syncline::plan {
 // Ok, invalid_argument with the reason, or unsupported where a schedule is too large to prove.
 Status check(const Schedule& schedule);
 
+// The same, and that every result of a reduction is the canonical sum (plan/canonical.h), whether
+// or not the schedule claims it: what "reproducible" demands.
+Status check_canonical(const Schedule& schedule);
+
 }  // namespace syncline::plan

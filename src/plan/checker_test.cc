@@ -100,6 +100,16 @@ TEST(CheckerSums, FalseCanonicalClaim) {
   EXPECT_THAT(refusal(s), HasSubstr("claims the canonical sum finish((0 + 1) + 2) but evaluates"));
 }
 
+TEST(CheckerSums, CanonicalWithoutClaimIsProvedOrRefused) {
+  Schedule s = make("two_shot", Collective::kAllReduce, 5);
+  s.canonical_sum = false;
+  EXPECT_TRUE(check_canonical(s).ok());
+  EXPECT_TRUE(check_canonical(make("ring", Collective::kAllGather, 5)).ok());  // adds nothing
+  const Status status = check_canonical(make("ring", Collective::kAllReduce, 3));
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("needs the canonical sum finish((0 + 1) + 2) but"));
+}
+
 TEST(CheckerSums, ReceiverWithoutResult) {
   Schedule s = make("one_shot", Collective::kAllReduce, 2);
   s.ranks[1].lanes[1].steps[0] = Step{};

@@ -40,20 +40,48 @@ std::string size_text(std::size_t bytes) {
          kUnits[unit];
 }
 
-bool is_allowed(const Request& r, std::string_view name) {
-  return r.allowed.empty() ||
-         std::find(r.allowed.begin(), r.allowed.end(), name) != r.allowed.end();
+bool has_hierarchy(const CostParams& params) {
+  const auto hosts = ranks_by_host(params.host_of);
+  return hosts.size() > 1 && hosts.size() < params.host_of.size();
 }
+
+bool is_tried(const Generator& g, const CostParams& params) {
+  switch (g.tried) {
+    case Tried::kAlways:
+      return true;
+    case Tried::kOverPorts:
+      return params.beta_s_per_byte > 0;
+    case Tried::kHierarchies:
+      return has_hierarchy(params);
+    case Tried::kOnRequest:
+      break;
+  }
+  return false;
+}
+
+bool is_allowed(const Request& r, const Generator& g, const CostParams& params) {
+  if (r.allowed.empty()) return is_tried(g, params);
+  return std::find(r.allowed.begin(), r.allowed.end(), g.name) != r.allowed.end();
+}
+
+bool needs_canonical(const Request& r) { return r.canonical_only && is_reduction(r.kind); }
 
 std::string names_that_do(const Request& r) {
   std::string names;
   for (const Generator& g : all_generators()) {
-    if (g.supports(r.kind, r.ranks)) names += (names.empty() ? "" : ", ") + std::string(g.name);
+    if (g.hierarchy != nullptr || !g.supports(r.kind, r.ranks)) continue;
+    if (needs_canonical(r) && !g.make(r.kind, r.ranks, r.root).canonical_sum) continue;
+    names += (names.empty() ? "" : ", ") + std::string(g.name);
   }
   return names;
 }
 
-Status check_request(const Request& r) {
+Status check_request(const Request& r, const CostParams& params) {
+  if (!params.host_of.empty() && params.host_of.size() != static_cast<std::size_t>(r.ranks)) {
+    return Status(Code::kInvalidArgument, "the hosts of " + std::to_string(params.host_of.size()) +
+                                              " ranks are known, not of " +
+                                              std::to_string(r.ranks));
+  }
   if (r.ranks < 1)
     return Status(Code::kInvalidArgument, "choosing an algorithm needs at least one rank");
   if (r.root < 0 || r.root >= r.ranks) {
@@ -74,8 +102,11 @@ struct Candidate {
 };
 
 Choice first_guess(const Schedule& s, const Request& r, const CostParams& params) {
-  return {
-      s.name, kSegmentBytes[0], predict_seconds(s, r.bytes, r.dtype, kSegmentBytes[0], params), {}};
+  return {s.name,
+          kSegmentBytes[0],
+          predict_seconds(s, r.bytes, r.dtype, kSegmentBytes[0], params),
+          {},
+          {}};
 }
 
 // Tries the other segment sizes. Sizes that cut the vector into as many segments differ in nothing.
@@ -105,12 +136,13 @@ bool is_faster(const Candidate& x, const Candidate& y) {
 std::span<const std::size_t> candidate_segment_bytes() { return kSegmentBytes; }
 
 Result<Choice> choose(const Request& request, const CostParams& params) {
-  if (Status status = check_request(request); !status.ok()) return status;
+  if (Status status = check_request(request, params); !status.ok()) return status;
   std::vector<Candidate> candidates;
   for (const Generator& g : all_generators()) {
-    if (!is_allowed(request, g.name) || !g.supports(request.kind, request.ranks)) continue;
-    Schedule s = g.make(request.kind, request.ranks, request.root);
-    if (request.canonical_only && is_reduction(request.kind) && !s.canonical_sum) continue;
+    if (!is_allowed(request, g, params)) continue;
+    if (!g.supports(request.kind, request.ranks, params.host_of)) continue;
+    Schedule s = g.make(request.kind, request.ranks, request.root, params.host_of);
+    if (needs_canonical(request) && !s.canonical_sum) continue;
     Choice guess = first_guess(s, request, params);
     candidates.push_back({std::move(s), std::move(guess)});
   }
@@ -130,6 +162,7 @@ Result<Choice> choose(const Request& request, const CostParams& params) {
   std::stable_sort(candidates.begin(), candidates.end(), is_faster);
   Choice best = candidates.front().choice;
   for (const auto& [schedule, choice] : candidates) {
+    best.tried.push_back(find_generator(choice.name)->name);
     best.reason +=
         (best.reason.empty() ? "" : " < ") + choice.name + " " + duration_text(choice.predicted_s);
   }

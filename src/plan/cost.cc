@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "plan/check/program.h"
+#include "plan/hosts.h"
 #include "plan/partition.h"
 
 namespace syncline::plan {
@@ -38,11 +39,17 @@ class Simulation {
         cpu_free_(program.schedule->ranks.size()),
         port_out_(cpu_free_.size()),
         port_in_(cpu_free_.size()) {
+    const auto hosts = ranks_by_host(c.host_of);
+    if (hosts.size() > 1) port_of_.resize(c.host_of.size());  // of one host all links are alike
+    for (const auto& host : hosts) {
+      if (port_of_.empty()) break;
+      for (const int rank : host) {
+        port_of_[static_cast<std::size_t>(rank)] = static_cast<std::size_t>(host.front());
+      }
+    }
     if (c.cores_per_host > 0 && c.ranks_per_host > c.cores_per_host) {
       cpu_scale_ = static_cast<double>(c.ranks_per_host) / c.cores_per_host;
-      latency_ = c.alpha_s + c.switch_s;
-    } else {
-      latency_ = c.alpha_s;
+      switch_ = c.switch_s;
     }
     link_steps();
   }
@@ -96,11 +103,24 @@ class Simulation {
     }
   }
 
-  double cpu_seconds(const Step& step) const {
+  // Messages within a host; local steps move memory whatever the links.
+  bool local(const FlatStep& at) const {
+    if (port_of_.empty()) return false;
+    return at.step->peer < 0 || port(at.rank) == port(at.step->peer);
+  }
+
+  std::size_t port(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return port_of_.empty() ? index : port_of_[index];
+  }
+
+  double cpu_seconds(const FlatStep& at) const {
+    const Step& step = *at.step;
     const bool combines = step.kind == StepKind::kRecvReduce || step.kind == StepKind::kReduce;
-    const double moved =
-        combines ? bytes_ * c_.gamma_s_per_byte : wire_bytes(step) * c_.copy_s_per_byte;
-    return cpu_scale_ * (c_.step_s + moved);
+    const bool near = local(at);
+    const double copy = near ? c_.local.copy_s_per_byte : c_.copy_s_per_byte;
+    const double moved = combines ? bytes_ * c_.gamma_s_per_byte : wire_bytes(step) * copy;
+    return cpu_scale_ * ((near ? c_.local.step_s : c_.step_s) + moved);
   }
 
   double wire_bytes(const Step& step) const {
@@ -111,7 +131,7 @@ class Simulation {
   double execute(const Due& due) {
     const FlatStep& at = p_.at(due.step);
     double& cpu = cpu_free_[static_cast<std::size_t>(at.rank)];
-    cpu = std::max(cpu, due.time) + cpu_seconds(*at.step);
+    cpu = std::max(cpu, due.time) + cpu_seconds(at);
     return cpu;
   }
 
@@ -119,10 +139,12 @@ class Simulation {
 
   void complete(const Due& due, double end) {
     const FlatStep& at = p_.at(due.step);
-    if (at.step->kind == StepKind::kSend) {
-      double& port = port_out_[static_cast<std::size_t>(at.rank)];
-      port = std::max(end, port) + port_seconds(*at.step);
-      due_.push({port, due.instance, due.step + p_.size()});
+    if (at.step->kind == StepKind::kSend && local(at)) {
+      release(due.instance, at.partner, end + c_.local.alpha_s + switch_);
+    } else if (at.step->kind == StepKind::kSend) {
+      double& free = port_out_[port(at.rank)];
+      free = std::max(end, free) + port_seconds(*at.step);
+      due_.push({free, due.instance, due.step + p_.size()});
     }
     for (const int i : later_[static_cast<std::size_t>(due.step)]) {
       if (i != at.partner) release(due.instance, i, end);
@@ -136,9 +158,9 @@ class Simulation {
   // The last byte left the sender's port; a busy receiving port does not hold that one up.
   void arrive(const Due& due) {
     const FlatStep& send = p_.at(due.step - p_.size());
-    double& port = port_in_[static_cast<std::size_t>(send.step->peer)];
-    port = std::max(due.time, port + port_seconds(*send.step));
-    release(due.instance, send.partner, port + latency_);
+    double& free = port_in_[port(send.step->peer)];
+    free = std::max(due.time, free + port_seconds(*send.step));
+    release(due.instance, send.partner, free + c_.alpha_s + switch_);
   }
 
   void release(int instance, int step, double time) {
@@ -152,8 +174,9 @@ class Simulation {
   const double bytes_;  // of one chunk of one segment
   const double ratio_;  // accumulate type to element type
   double cpu_scale_ = 1;
-  double latency_ = 0;
+  double switch_ = 0;
   std::vector<double> cpu_free_, port_out_, port_in_;
+  std::vector<std::size_t> port_of_;  // by rank: the host's first; empty: all have their own
   std::vector<std::vector<int>> later_;
   std::vector<int> waits_;
   std::vector<int> missing_;   // by instance and step: predecessors to come
@@ -192,6 +215,8 @@ CostParams network_cost() {
 CostParams default_cost(std::string_view transport, int ranks_per_host, int cores_per_host) {
   const bool memory = transport == "inproc" || transport == "shm";
   CostParams c = memory ? memory_cost() : network_cost();
+  const CostParams near = transport == "shm+tcp" ? memory_cost() : c;
+  c.local = {near.alpha_s, near.copy_s_per_byte, near.step_s};
   c.ranks_per_host = ranks_per_host;
   c.cores_per_host = cores_per_host;
   return c;

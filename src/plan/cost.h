@@ -1,22 +1,31 @@
-// Uniform alpha-beta-gamma cost: predicts a schedule's time and chooses among generators. Pure,
+// Alpha-beta-gamma cost: predicts a schedule's time and chooses among generators. Pure,
 // thread-safe.
 //
 // The prediction simulates the lanes of all ranks. A rank has one CPU that serves its steps first
 // come, first served: sends and receives copy, combining reads and writes. A rank has one port in
-// each direction, on which a message of b bytes takes beta * b; it can be received alpha later. A
-// few instances (segments) are in flight; after some of them the time per further segment is
-// extrapolated.
+// each direction, on which a message of b bytes takes beta * b; it can be received alpha later.
+// Where it is known who shares a host, the ranks of a host share its port, and messages within a
+// host use none and have costs of their own. A few instances (segments) are in flight; after some
+// of them the time per further segment is extrapolated.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "plan/schedule.h"
 
 namespace syncline::plan {
+
+// Of a message within a host.
+struct LocalCost {
+  double alpha_s = 0;
+  double copy_s_per_byte = 0;
+  double step_s = 0;
+};
 
 struct CostParams {
   double alpha_s = 0;           // from the end of a send until the peer can receive
@@ -28,10 +37,13 @@ struct CostParams {
   int ranks_per_host = 1;
   int cores_per_host = 0;  // 0: never the limit
   int instances_in_flight = 4;
+  std::vector<int> host_of;  // by rank of the group (see HostOf); empty: all links are alike
+  LocalCost local;           // used where host_of has several hosts
 };
 
 // Rough values of a machine that was not measured. `transport`: "inproc", "shm" or "tcp"; other
-// names give those of tcp.
+// names give those of tcp. Within a host of several, `local` is that of memory for "shm+tcp", else
+// that of the transport.
 CostParams default_cost(std::string_view transport, int ranks_per_host, int cores_per_host);
 
 // Seconds for `bytes` bytes of the whole vector (reduce_scatter and all_gather: all blocks).
@@ -46,8 +58,9 @@ struct Request {
   int root = 0;
   std::size_t bytes = 0;  // of the whole vector
   DType dtype = DType::kF32;
-  bool canonical_only = false;                     // "reproducible"
-  std::span<const std::string_view> allowed = {};  // names of generators; empty: all
+  bool canonical_only = false;  // "reproducible"
+  // Names of generators; empty: those that may win with these parameters (Generator::tried).
+  std::span<const std::string_view> allowed = {};
 };
 
 struct Choice {
@@ -56,6 +69,7 @@ struct Choice {
   double predicted_s = 0;
   // "two_shot 33 us < ring 41 us < tree 55 us at 512 KiB over 2 ranks"
   std::string reason;
+  std::vector<std::string_view> tried;  // names of generators, the fastest first
 };
 
 // The segment sizes that choose() tries, in order of preference.

@@ -35,6 +35,9 @@ TEST(Predict, LatencyCountsTheLongestChain) {
     EXPECT_DOUBLE_EQ(seconds("two_shot", n, 4, c), 2);
     EXPECT_DOUBLE_EQ(seconds("tree", n, 4, c), 2 * levels);
     EXPECT_DOUBLE_EQ(seconds("halving_doubling", n, 4, c), 2 * levels);
+    EXPECT_DOUBLE_EQ(seconds("ring_bidirectional", n, 4, c), 2 * (n - 1));
+    EXPECT_DOUBLE_EQ(seconds("ring_meet", n, 4, c), 2 * (n / 2));
+    EXPECT_DOUBLE_EQ(seconds("double_tree", n, 4, c), 2 * levels);
   }
 }
 
@@ -45,7 +48,8 @@ TEST(Predict, BandwidthApproachesTheBusiestPort) {
   constexpr double kBytes = 64.0 * kMiB;
   for (const int n : {2, 4, 8}) {
     const double ideal = 2.0 * (n - 1) / n * kBytes;
-    for (const char* name : {"ring", "two_shot", "halving_doubling"}) {
+    for (const char* name :
+         {"ring", "two_shot", "halving_doubling", "ring_bidirectional", "ring_meet"}) {
       const double predicted = seconds(name, n, 64 * kMiB, c, 32 * kKiB);
       EXPECT_GE(predicted, ideal * 0.97) << name << n;
       EXPECT_LE(predicted, ideal * 1.35) << name << n;
@@ -84,6 +88,41 @@ TEST(Predict, PartialSumsOfHalvesTravelWide) {
   EXPECT_GT(wide, narrow * 1.3);
 }
 
+// Two hosts of four: flat ring-like schedules send from every rank, hierarchical ones once a host.
+TEST(Predict, RanksOfAHostShareItsPort) {
+  CostParams c;
+  c.beta_s_per_byte = 1;
+  c.host_of = {0, 0, 0, 0, 1, 1, 1, 1};
+  const auto of = [&](const char* name, DType dtype = DType::kF32) {
+    const Schedule s = find_generator(name)->make(Collective::kAllReduce, 8, 0, c.host_of);
+    return predict_seconds(s, 8 * kMiB, dtype, 32 * kKiB, c);
+  };
+  const double bytes = 8.0 * kMiB;
+  EXPECT_NEAR(of("hierarchical:two_shot/two_shot") / bytes, 1, 0.1);  // half out, half back
+  EXPECT_NEAR(of("hierarchical:tree/one_shot") / bytes, 1, 0.1);
+  EXPECT_NEAR(of("two_shot") / bytes, 4, 0.2);  // four ranks: 1/2 of the vector there and back
+  EXPECT_NEAR(of("ring") / bytes, 1.75, 0.2);   // one link crosses
+  CostParams uniform = c;
+  uniform.host_of.clear();
+  EXPECT_LT(seconds("two_shot", 8, 8 * kMiB, uniform), of("two_shot") / 2);
+}
+
+TEST(Predict, MessagesWithinAHostHaveCostsOfTheirOwn) {
+  CostParams c;
+  c.alpha_s = 1000;
+  c.local.alpha_s = 1;
+  c.host_of = {0, 0, 1, 1};
+  const auto of = [&](const char* name) {
+    return predict_seconds(find_generator(name)->make(Collective::kAllReduce, 4, 0, c.host_of), 4,
+                           DType::kF32, 128 * kKiB, c);
+  };
+  EXPECT_DOUBLE_EQ(of("hierarchical:one_shot/one_shot"), 1002);
+  EXPECT_DOUBLE_EQ(of("hierarchical:two_shot/two_shot"), 2002);
+  EXPECT_DOUBLE_EQ(of("one_shot"), 1000);
+  c.host_of = {7, 7, 7, 7};  // of one host all links are alike
+  EXPECT_DOUBLE_EQ(of("one_shot"), 1000);
+}
+
 TEST(Predict, NothingToDoTakesNoTime) {
   const Schedule solo = find_generator("ring")->make(Collective::kBroadcast, 1, 0);
   EXPECT_EQ(predict_seconds(solo, kMiB, DType::kF32, 128 * kKiB, default_cost("shm", 1, 2)), 0);
@@ -115,6 +154,40 @@ TEST(Choose, SmallGoesDirectLargeSavesBytes) {
   EXPECT_NE(choose(r, tcp)->name, "tree");
 }
 
+TEST(Choose, TwoWayRingsAreTriedWhereTheyMayWin) {
+  Request r;
+  r.ranks = 8;
+  r.bytes = kMiB;
+  EXPECT_THAT(
+      choose(r, default_cost("shm", 8, 8))->reason,
+      testing::Not(testing::AnyOf(HasSubstr("ring_meet"), HasSubstr("ring_bidirectional"))));
+  const std::string reason = choose(r, default_cost("tcp", 1, 8))->reason;
+  EXPECT_LT(reason.find("ring_meet"), reason.find(" ring "));  // half the steps, the same bytes
+  const std::string_view asked[] = {"ring_bidirectional"};
+  r.allowed = asked;
+  EXPECT_EQ(choose(r, default_cost("shm", 8, 8))->name, "ring_bidirectional");
+}
+
+TEST(Choose, SeveralRanksOnSeveralHostsMakeAHierarchy) {
+  CostParams c = default_cost("shm+tcp", 4, 4);
+  c.host_of = {0, 0, 0, 0, 1, 1, 1, 1};
+  Request r;
+  r.ranks = 8;
+  for (const std::size_t bytes : {64 * kKiB, 32 * kMiB}) {
+    r.bytes = bytes;
+    EXPECT_THAT(choose(r, c)->name, StartsWith("hierarchical:"));
+    r.canonical_only = true;
+    EXPECT_THAT(choose(r, c)->name, StartsWith("hierarchical:"));
+    r.canonical_only = false;
+  }
+  c.host_of = {0, 1, 2, 3, 4, 5, 6, 7};  // nothing to gain inside
+  EXPECT_THAT(choose(r, c)->reason, testing::Not(HasSubstr("hierarchical")));
+  c.host_of = {0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_THAT(choose(r, c)->reason, testing::Not(HasSubstr("hierarchical")));
+  c.host_of = {0, 0};
+  EXPECT_EQ(choose(r, c).status().code(), Code::kInvalidArgument);
+}
+
 TEST(Choose, ObeysLimits) {
   Request r;
   r.ranks = 3;
@@ -126,6 +199,8 @@ TEST(Choose, ObeysLimits) {
   r.canonical_only = true;
   EXPECT_EQ(choose(r, c).status().code(), Code::kUnsupported);
   EXPECT_THAT(choose(r, c).status().message(), HasSubstr("reproducible all_reduce over 3 ranks"));
+  EXPECT_THAT(choose(r, c).status().message(),
+              HasSubstr("allow one of one_shot, two_shot, tree, halving_doubling"));
   r.allowed = {};
   EXPECT_NE(choose(r, c)->name, "ring");
   const std::string_view unknown[] = {"rings"};

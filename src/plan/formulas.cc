@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plan/canonical.h"
+#include "plan/formulas_pieces.h"
 #include "plan/generators.h"
 #include "plan/partition.h"
 
@@ -282,9 +283,9 @@ Traffic count_traffic(const Schedule& schedule, int rank, std::size_t count) {
 }
 
 Result<Traffic> traffic_formula(std::string_view name, Collective kind, int n, int root, int rank,
-                                std::size_t count) {
+                                std::size_t count, HostOf host_of) {
   const Generator* generator = find_generator(name);
-  if (generator == nullptr || !generator->supports(kind, n)) {
+  if (generator == nullptr || !generator->supports(kind, n, host_of)) {
     return Status(Code::kUnsupported, "no formula for " + std::string(name) + " " +
                                           to_string(kind) + " over " + std::to_string(n) +
                                           " ranks");
@@ -299,7 +300,11 @@ Result<Traffic> traffic_formula(std::string_view name, Collective kind, int n, i
   if (name == "one_shot") return one_shot(s);
   if (name == "two_shot") return two_shot(s);
   if (name == "tree") return tree(s);
-  return halving_doubling(s);
+  if (name == "halving_doubling") return halving_doubling(s);
+  if (name == "ring_bidirectional") return ring_bidirectional_traffic(kind, n, rank, count);
+  if (name == "ring_meet") return ring_meet_traffic(kind, n, rank, count);
+  if (name == "double_tree") return double_tree_traffic(n, rank, count);
+  return hierarchical_traffic(*generator->hierarchy, kind, s.root, rank, count, host_of);
 }
 
 }  // namespace syncline::plan

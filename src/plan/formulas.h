@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "plan/hosts.h"
 #include "plan/schedule.h"
 
 namespace syncline::plan {
@@ -29,8 +30,9 @@ struct Traffic {
 // Counted step by step. `count`: elements of the whole vector.
 Traffic count_traffic(const Schedule& schedule, int rank, std::size_t count);
 
-// The closed formula of a generator; unsupported where the generator is.
+// The closed formula of a generator; unsupported where the generator is. Hierarchical ones need to
+// know the hosts.
 Result<Traffic> traffic_formula(std::string_view name, Collective kind, int n, int root, int rank,
-                                std::size_t count);
+                                std::size_t count, HostOf host_of = {});
 
 }  // namespace syncline::plan

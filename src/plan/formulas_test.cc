@@ -55,8 +55,8 @@ TEST_P(Formulas, EqualTheSchedules) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Formulas,
-                         testing::Values("ring", "one_shot", "two_shot", "tree",
-                                         "halving_doubling"),
+                         testing::Values("ring", "one_shot", "two_shot", "tree", "halving_doubling",
+                                         "ring_bidirectional", "ring_meet", "double_tree"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(FormulasOf, WellKnownCases) {

@@ -4,7 +4,9 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "plan/hosts.h"
 #include "plan/schedule.h"
 
 namespace syncline::plan {
@@ -15,17 +17,44 @@ inline constexpr int kRanksMaxQuadratic = 512;
 // all_to_all has a chunk for every pair of ranks, and chunks are counted in 16 bits.
 inline constexpr int kRanksMaxAllToAll = 255;
 
+// A schedule of two levels: how ranks of a host, and how hosts, exchange.
+enum class Way : std::uint8_t;
+struct Hierarchy {
+  Way inner, outer;
+};
+
+// When choose() tries a generator that nobody asked for.
+enum class Tried : std::uint8_t {
+  kAlways,
+  kOverPorts,    // where links have a bandwidth: it saves steps, which costs memory nothing
+  kHierarchies,  // where a host has several ranks and there are several hosts
+  kOnRequest,    // in a switched network it gains nothing
+};
+
 // Immutable.
 struct Generator {
-  const char* name;
-  // Whether make() gives a right schedule for this kind and rank count; n < 1 is never supported.
-  bool (*supports)(Collective kind, int n);
-  // Precondition: supports(kind, n) and 0 <= root < n. `root` matters to rooted kinds only.
-  Schedule (*make)(Collective kind, int n, int root);
+  const char* name;  // "ring", "hierarchical:two_shot/ring" (inside a host / across hosts)
+  bool (*flat_supports)(Collective kind, int n);
+  Schedule (*flat_make)(Collective kind, int n, int root);
+  const Hierarchy* hierarchy;  // nullptr: flat, knows no hosts
+  Tried tried;
+
+  // Whether make() gives a right schedule for this kind and rank count; n < 1 is never supported,
+  // and hierarchical schedules need to know the hosts.
+  bool supports(Collective kind, int n, HostOf host_of = {}) const;
+  // Precondition: supports(kind, n, host_of) and 0 <= root < n. `root` matters to rooted
+  // kinds only.
+  Schedule make(Collective kind, int n, int root, HostOf host_of = {}) const;
 };
 
 std::span<const Generator> all_generators();
 // nullptr if there is none of that name.
 const Generator* find_generator(std::string_view name);
+
+// The generators that a user's word stands for: "hierarchical" for every inner with every outer
+// one, else the generator of that name; empty if there is none.
+std::vector<const Generator*> generators_named(std::string_view word);
+// The words: names of flat generators, "hierarchical", and the pattern of the long names.
+std::string known_schedules();
 
 }  // namespace syncline::plan

@@ -47,11 +47,12 @@ TEST_P(EveryGenerator, IsProved) {
   EXPECT_GE(proved, kRanksProved);
 }
 
-TEST_P(EveryGenerator, SumsCanonicallyUnlessRing) {
+TEST_P(EveryGenerator, SumsCanonicallyUnlessItsWayForbids) {
   for_each_schedule(generator(), [&](const Schedule& s, Collective kind, int n, int) {
     const bool sums = kind == Collective::kAllReduce || kind == Collective::kReduce ||
                       kind == Collective::kReduceScatter;
-    EXPECT_EQ(s.canonical_sum, sums && (n == 1 || s.name != "ring")) << s.name << " n=" << n;
+    const bool ring = s.name.starts_with("ring") || s.name == "double_tree";
+    EXPECT_EQ(s.canonical_sum, sums && (n == 1 || !ring)) << s.name << " n=" << n;
   });
 }
 
@@ -64,17 +65,18 @@ TEST_P(EveryGenerator, SurvivesTextRoundTrip) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EveryGenerator,
-                         testing::Values("ring", "one_shot", "two_shot", "tree",
-                                         "halving_doubling"),
+                         testing::Values("ring", "one_shot", "two_shot", "tree", "halving_doubling",
+                                         "ring_bidirectional", "ring_meet", "double_tree"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(Generators, TableIsWhole) {
-  EXPECT_EQ(all_generators().size(), 5u);
+  EXPECT_EQ(all_generators().size(), 8u + 5u * 5u);
   EXPECT_EQ(find_generator("butterfly"), nullptr);
   for (const Generator& g : all_generators()) {
     EXPECT_EQ(find_generator(g.name), &g);
     EXPECT_FALSE(g.supports(Collective::kAllReduce, 0));
-    EXPECT_TRUE(g.supports(Collective::kAllReduce, 1));
+    EXPECT_EQ(g.supports(Collective::kAllReduce, 1), g.hierarchy == nullptr);
+    EXPECT_TRUE(g.supports(Collective::kAllReduce, 1, std::vector<int>{7}));
   }
 }
 

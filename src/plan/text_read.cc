@@ -17,7 +17,9 @@ bool is_name(std::string_view word) {
   if (word.empty() || word.size() > kNameMax) return false;
   for (const char c : word) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.') return false;
+    if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-' && c != '.' && c != ':' &&
+        c != '/')
+      return false;
   }
   return true;
 }

@@ -120,7 +120,7 @@ TEST(ScheduleText, RefusesWhatIsNotWhole) {
               HasSubstr("expected LANE.STEP, found '0'"));
   EXPECT_THAT(error_of(replaced("after 0.0", "after")), HasSubstr("expected LANE.STEP"));
   EXPECT_THAT(error_of(replaced("all_reduce", "all_reduced")), HasSubstr("expected a kind"));
-  EXPECT_THAT(error_of(replaced("name one_shot", "name a/b")), HasSubstr("expected a name"));
+  EXPECT_THAT(error_of(replaced("name one_shot", "name a*b")), HasSubstr("expected a name"));
   EXPECT_THAT(error_of(replaced("canonical_sum yes", "canonical_sum 1")),
               HasSubstr("'yes' or 'no'"));
   EXPECT_THAT(error_of(std::string(200, 'x')), HasSubstr("...'"));

@@ -149,10 +149,16 @@ Communicator Communicator::split(int color, int key) const {
   return Communicator(std::make_shared<Impl>(impl.context(), std::move(group)));
 }
 
-PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count) const {
+PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count,
+                            const CallOptions& options) const {
   Impl& impl = usable(impl_);
   if (kind == Collective::kAllToAll) count *= static_cast<std::size_t>(size());
-  const collective::Query query{kind, type, count, 0, ""};
+  const collective::Query query{kind,
+                                type,
+                                count,
+                                0,
+                                options.schedule,
+                                options.reproducible.value_or(impl.context()->reproducible)};
   auto planned = impl.plans().find(query);
   throw_if_error(planned.status());
   auto predicted = impl.plans().predict(query);

@@ -105,13 +105,27 @@ void check_apart(const Communicator::Impl::Call& call, const CallOptions& option
              : "input and output overlap partly");
 }
 
+namespace {
+
+// The costs of the job with the hosts of this group's ranks.
+plan::CostParams cost_of(const SessionContext& context, const exec::Group& group) {
+  plan::CostParams cost = context.cost;
+  if (context.host_of.empty()) return cost;  // not known: no hierarchies
+  for (const int rank : group.world_ranks) {
+    cost.host_of.push_back(context.host_of[static_cast<std::size_t>(rank)]);
+  }
+  return cost;
+}
+
+}  // namespace
+
 Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
                          std::shared_ptr<exec::Group> group)
     : context_(std::move(context)),
       group_(std::move(group)),
       plans_(std::make_shared<collective::PlanCache>(
-          group_->rank, static_cast<int>(group_->world_ranks.size()), context_->cost,
-          context_->forced_schedule, context_->staging)) {
+          group_->rank, static_cast<int>(group_->world_ranks.size()), cost_of(*context_, *group_),
+          context_->preferences, context_->staging)) {
   group_->plans = plans_;
   context_->engine->add_group(group_);
 }
@@ -135,6 +149,10 @@ std::shared_ptr<WorkState> Communicator::Impl::launch(Request&& request) {
 template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::OperationRequest&&);
 template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::MessageRequest&&);
 
+bool Communicator::Impl::is_reproducible(const Call& call, const CallOptions& options) const {
+  return plan::is_reduction(call.kind) && options.reproducible.value_or(context_->reproducible);
+}
+
 void Communicator::Impl::complete_request(exec::OperationRequest& request, const Call& call,
                                           const CallOptions& options) {
   request.group = group_.get();
@@ -145,6 +163,7 @@ void Communicator::Impl::complete_request(exec::OperationRequest& request, const
   request.root = call.root;
   request.name = options.name;
   request.background = options.background;
+  request.reproducible = is_reproducible(call, options);
   request.timeout =
       options.timeout.count() > 0 ? options.timeout.count() * kMillisecond : context_->timeout;
 }
@@ -152,7 +171,8 @@ void Communicator::Impl::complete_request(exec::OperationRequest& request, const
 std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
                                                       const CallOptions& options) {
   const int root = call.root < 0 ? 0 : call.root;
-  auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule});
+  auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule,
+                               is_reproducible(call, options)});
   if (!planned.ok()) refuse(call, options, planned.status().message(), planned.status().code());
   exec::OperationRequest request =
       collective::make_request(*planned.value(), call.kind, call.in.type(), call.count);

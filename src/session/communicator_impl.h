@@ -26,7 +26,9 @@ struct SessionContext {
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
   std::atomic<bool> splitting{false};           // one at a time: ids grow on every rank
   plan::CostParams cost;
-  std::string forced_schedule;
+  std::vector<int> host_of;  // by world rank: equal numbers share a host; empty: not known
+  collective::Preferences preferences;
+  bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;
   std::string transport;  // "shm", "tcp", "shm+tcp", ...
   Nanos timeout = 0;
@@ -76,6 +78,7 @@ class Communicator::Impl {
   template <class Request>
   std::shared_ptr<WorkState> launch(Request&& request);
   void check_values(const Call& call, const CallOptions& options) const;
+  bool is_reproducible(const Call& call, const CallOptions& options) const;
   // What all kinds of requests have in common.
   void complete_request(exec::OperationRequest& request, const Call& call,
                         const CallOptions& options);

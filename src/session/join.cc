@@ -164,15 +164,18 @@ struct Locality {
   int local_ranks = 0;
   int local_ranks_max = 0;
   bool several_hosts = false;
+  std::vector<int> host_of;  // by rank
 };
 
 Locality locality_of(const cluster::View& view, int rank) {
   Locality locality;
   const auto& own = view.members[static_cast<std::size_t>(rank)].host_id;
-  std::map<std::string, int> ranks_of;
+  std::map<std::string, int> ranks_of, number_of;
   for (const cluster::Member& member : view.members) {
     if (member.host_id == own && member.rank < rank) ++locality.local_rank;
     const int count = ++ranks_of[member.host_id];
+    const auto next = static_cast<int>(number_of.size());
+    locality.host_of.push_back(number_of.try_emplace(member.host_id, next).first->second);
     locality.local_ranks_max = std::max(locality.local_ranks_max, count);
   }
   locality.local_ranks = ranks_of[own];
@@ -186,6 +189,7 @@ void choose(Joining& join, const Locality& locality) {
   const std::size_t segment_max =
       shm ? segment_bytes_max(ring_capacity(locality.local_ranks_max)) : transport::kFrameBytesMax;
   session::choose_transport(*join.context, name, locality.local_ranks_max, segment_max);
+  join.context->host_of = locality.host_of;
 }
 
 void attach_flight(Joining& join) {
@@ -202,6 +206,7 @@ void attach_flight(Joining& join) {
 Session single(Joining& join) {
   attach_flight(join);
   session::choose_transport(*join.context, "none", 1, transport::kFrameBytesMax);
+  join.context->host_of = {0};
   auto impl = open_world(join.context, 0, {nullptr});
   impl->rank_source = join.env.source;
   return Session(std::move(impl));

@@ -11,11 +11,8 @@
 
 namespace syncline {
 
-std::vector<Session> init_threads(int ranks, const SessionOptions& code_options) {
-  if (ranks < 1) {
-    throw Error(Status(Code::kInvalidArgument,
-                       "init_threads needs at least one rank, got " + std::to_string(ranks)));
-  }
+std::vector<Session> open_threads(const SessionOptions& code_options, std::vector<int> host_of) {
+  const int ranks = static_cast<int>(host_of.size());
   const SessionOptions options = session::effective_options(code_options);
   const std::size_t capacity = ring_capacity(ranks);
   std::vector<std::shared_ptr<SessionContext>> contexts;
@@ -24,6 +21,7 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& code_options)
     session::choose_transport(*context, "inproc", ranks, segment_bytes_max(capacity));
     session::attach_flight(*context, session::FlightLog::Place::kThread,
                            {rank, ranks, "threads-" + std::to_string(::getpid()), ""});
+    context->host_of = host_of;
     contexts.push_back(std::move(context));
   }
   const auto count = static_cast<std::size_t>(ranks);
@@ -48,6 +46,14 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& code_options)
     sessions.emplace_back(std::move(impl));
   }
   return sessions;
+}
+
+std::vector<Session> init_threads(int ranks, const SessionOptions& code_options) {
+  if (ranks < 1) {
+    throw Error(Status(Code::kInvalidArgument,
+                       "init_threads needs at least one rank, got " + std::to_string(ranks)));
+  }
+  return open_threads(code_options, std::vector<int>(static_cast<std::size_t>(ranks), 0));
 }
 
 }  // namespace syncline

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "session/communicator_impl.h"
 #include "syncline/session.h"
@@ -26,6 +27,10 @@ class Session::Impl {
 // Called with all channels added: registers the world group, starts the engine.
 std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> context, int rank,
                                           std::vector<exec::Channel*> peers);
+
+// init_threads() as if the ranks lay on several hosts: rank r on host host_of[r]. Schedules and
+// plans take it into account, bytes go through memory all the same. For tests.
+std::vector<Session> open_threads(const SessionOptions& options, std::vector<int> host_of);
 
 // Staging for one inbound ring when `local_ranks` ranks share a host: at most 8 MiB a rank in all.
 std::size_t ring_capacity(int local_ranks);

@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t kInFlightWithinHost = 256 << 10;
 constexpr std::size_t kInFlightOverNetwork = 1 << 20;
 
+// Below this the frame's header weighs more than what it carries.
+constexpr std::size_t kSegmentBytesMin = 256;
+
 void override_text(const char* name, std::string& field) {
   if (auto value = env(name)) field = *value;
 }
@@ -39,6 +42,29 @@ void override_time(const std::string& name, std::chrono::milliseconds& field) {
   if (auto value = env(name)) field = parse_time(name, *value);
 }
 
+void override_flag(const std::string& name, bool& field) {
+  const auto value = env(name);
+  if (!value) return;
+  const bool yes = *value == "1" || *value == "true" || *value == "yes" || *value == "on";
+  const bool no =
+      value->empty() || *value == "0" || *value == "false" || *value == "no" || *value == "off";
+  if (!yes && !no) {
+    throw Error(Status(Code::kInvalidArgument,
+                       name + "=" + *value + " is neither yes nor no; write 1 or 0"));
+  }
+  field = yes;
+}
+
+void override_bytes(const std::string& name, std::size_t& field) {
+  const auto value = env(name);
+  if (!value) return;
+  const auto [rest, error] = std::from_chars(value->data(), value->data() + value->size(), field);
+  if (error != std::errc() || rest != value->data() + value->size()) {
+    throw Error(Status(Code::kInvalidArgument,
+                       name + "=" + *value + " is no number of bytes; write for example 65536"));
+  }
+}
+
 }  // namespace
 
 SessionOptions effective_options(const SessionOptions& code) {
@@ -48,12 +74,19 @@ SessionOptions effective_options(const SessionOptions& code) {
   override_text("SYNCLINE_IFNAME", options.ifname);
   override_text("SYNCLINE_PORT_RANGE", options.port_range);
   override_text("SYNCLINE_SCHEDULE", options.schedule);
+  override_flag("SYNCLINE_REPRODUCIBLE", options.reproducible);
+  override_bytes("SYNCLINE_SEGMENT_BYTES", options.segment_bytes);
   override_time("SYNCLINE_SILENCE_MS", options.silence);
   override_time("SYNCLINE_SUSPECT_MS", options.suspect);
   override_time("SYNCLINE_STALL_MS", options.stall);
   override_time("SYNCLINE_TIMEOUT", options.timeout);
   override_time("SYNCLINE_CONNECT_TIMEOUT", options.connect_timeout);
   if (auto value = env("SYNCLINE_INSECURE")) options.insecure = *value == "1" || *value == "true";
+  if (options.segment_bytes != 0 && options.segment_bytes < kSegmentBytesMin) {
+    throw Error(Status(Code::kInvalidArgument,
+                       "segment_bytes " + std::to_string(options.segment_bytes) +
+                           " is too short; give at least " + std::to_string(kSegmentBytesMin)));
+  }
   return options;
 }
 
@@ -69,7 +102,7 @@ void choose_transport(SessionContext& context, const std::string& transport, int
   context.engine->set_crowded(local_ranks > usable_cores());
   const bool within_host = transport == "inproc" || transport == "shm";
   context.staging = {segment_bytes_max, within_host ? kInFlightWithinHost : kInFlightOverNetwork};
-  context.cost = plan::default_cost(within_host ? transport : "tcp", local_ranks, usable_cores());
+  context.cost = plan::default_cost(transport, local_ranks, usable_cores());
 }
 
 std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank) {
@@ -81,7 +114,8 @@ std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int 
   engine.log = [rank](const std::string& line) { log_line(rank, line); };
   auto context = std::make_shared<SessionContext>();
   context->engine = std::make_shared<exec::Engine>(std::move(engine));
-  context->forced_schedule = options.schedule;
+  context->preferences = {options.schedule, options.segment_bytes};
+  context->reproducible = options.reproducible;
   context->timeout = options.timeout.count() * kMillisecond;
   return context;
 }

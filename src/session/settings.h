@@ -22,7 +22,8 @@ std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int 
 void attach_flight(SessionContext& context, FlightLog::Place place,
                    const flight::Identity& identity);
 
-// Sets transport, segment limit and costs. Must be the same on all ranks of the job.
+// Sets transport, segment limit and costs; who shares a host is still to be set. Must be the same
+// on all ranks of the job.
 void choose_transport(SessionContext& context, const std::string& transport, int local_ranks,
                       std::size_t segment_bytes_max);
 

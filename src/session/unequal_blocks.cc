@@ -100,7 +100,8 @@ Work Communicator::Impl::start_unequal(Call call, const BlockCounts& counts,
   const std::string schedule = options.schedule.empty() ? kDefaultSchedule : options.schedule;
   const int root = call.root < 0 ? 0 : call.root;
   const std::size_t planned_count = kPlannedBytes / size_of(call.in.type());
-  auto planned = plans_->find({call.kind, call.in.type(), planned_count, root, schedule});
+  auto planned = plans_->find(
+      {call.kind, call.in.type(), planned_count, root, schedule, is_reproducible(call, options)});
   if (!planned.ok()) refuse(call, options, planned.status().message(), planned.status().code());
   if (planned.value()->program->chunks != planned.value()->program->blocks) {
     refuse(call, options,

@@ -142,7 +142,8 @@ TEST_P(Convergence, ExactSumsAreEqualBitForBit) {
 std::vector<Case> cases() {
   std::vector<Case> result;
   for (const int ranks : {2, 3, 4}) {
-    for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling"}) {
+    for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling",
+                                 "ring_bidirectional", "ring_meet", "double_tree"}) {
       result.push_back({ranks, schedule});
     }
   }

@@ -17,8 +17,8 @@ namespace syncline::torch_detail {
 
 // Re-throws the first rank's exception once all have ended. Exceptions thrown inside `body` reach
 // the other ranks when the session leaves.
-inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  SessionOptions options;
+inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body,
+                      SessionOptions options = {}) {
   options.timeout = std::chrono::milliseconds(30000);
   std::vector<Session> sessions = init_threads(ranks, options);
   std::vector<std::exception_ptr> errors(sessions.size());
@@ -41,11 +41,13 @@ inline void run_ranks(int ranks, const std::function<void(Communicator&)>& body)
 
 // Collects one value per rank.
 template <class T>
-std::vector<T> each_rank(int ranks, const std::function<T(Communicator&)>& body) {
+std::vector<T> each_rank(int ranks, const std::function<T(Communicator&)>& body,
+                         const SessionOptions& options = {}) {
   std::vector<T> results(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& world) {
-    results[static_cast<std::size_t>(world.rank())] = body(world);
-  });
+  run_ranks(
+      ranks,
+      [&](Communicator& world) { results[static_cast<std::size_t>(world.rank())] = body(world); },
+      options);
   return results;
 }
 

@@ -5,6 +5,8 @@
 namespace syncline::wire {
 namespace {
 
+constexpr std::uint8_t kReproducibleBit = 0x80;  // of the byte of the reduce op
+
 template <class T>
 void store(FingerprintBytes& bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
@@ -44,7 +46,8 @@ FingerprintBytes pack(const Operation& o) {
       bytes, 0,
       static_cast<std::uint8_t>(static_cast<std::uint8_t>(o.kind) | (o.unequal ? kUnequalBit : 0)));
   store(bytes, 1, static_cast<std::uint8_t>(o.dtype));
-  store(bytes, 2, static_cast<std::uint8_t>(o.op));
+  const auto op = static_cast<std::uint8_t>(o.op);
+  store(bytes, 2, static_cast<std::uint8_t>(o.reproducible ? op | kReproducibleBit : op));
   store(bytes, 3, o.schedule_hash);
   store(bytes, 4, o.root);
   store(bytes, 6, o.name_hash);
@@ -58,7 +61,9 @@ Operation unpack(const FingerprintBytes& bytes) {
   o.kind = static_cast<Collective>(kind & ~kUnequalBit);
   o.unequal = (kind & kUnequalBit) != 0;
   o.dtype = static_cast<DType>(load<std::uint8_t>(bytes, 1));
-  o.op = static_cast<ReduceOp>(load<std::uint8_t>(bytes, 2));
+  const auto op = load<std::uint8_t>(bytes, 2);
+  o.op = static_cast<ReduceOp>(op & ~kReproducibleBit);
+  o.reproducible = (op & kReproducibleBit) != 0;
   o.schedule_hash = load<std::uint8_t>(bytes, 3);
   o.root = load<std::uint16_t>(bytes, 4);
   o.name_hash = load<std::uint16_t>(bytes, 6);
@@ -89,6 +94,7 @@ std::string describe(const Operation& o) {
     text += ", " + std::to_string(o.count) + (o.count == 1 ? " element" : " elements");
   }
   if (has_op(o.kind)) text += ", " + name_of(o.op, kReduceOpCount, "unknown operation");
+  if (o.reproducible) text += ", reproducible";
   if (o.root != kNoRoot) text += ", root " + std::to_string(o.root);
   return text + ")";
 }
@@ -100,7 +106,7 @@ std::string describe_mismatch(int rank_a, const Operation& a, int rank_b, const 
                      std::to_string(rank_b) + ": " + right;
   if (left != right) return text;
   if (a.name_hash != b.name_hash) text += "; their names differ";
-  if (a.schedule_hash != b.schedule_hash) text += "; the schedules asked for differ";
+  if (a.schedule_hash != b.schedule_hash) text += "; their schedules or segment sizes differ";
   return text;
 }
 

@@ -1,9 +1,9 @@
 // Fingerprint of an operation: 16 bytes that ride with its first frame to each peer, so that ranks
 // which disagree find out before a byte is reduced. Pure.
 //
-// Bytes: kind u8 (bit 7: the `_v` form), dtype u8, reduce op u8, schedule hash u8, root u16, name
-// hash u16, count u64; all little-endian. Fields that a collective does not use are packed as 0
-// (root: kNoRoot).
+// Bytes: kind u8 (bit 7: the `_v` form), dtype u8, reduce op u8 (bits 0-6; bit 7: reproducible),
+// schedule hash u8, root u16, name hash u16, count u64; all little-endian. Fields that a collective
+// does not use are packed as 0 (root: kNoRoot).
 #pragma once
 
 #include <array>
@@ -29,12 +29,12 @@ struct Operation {
   Collective kind = Collective::kBarrier;
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
-  std::uint8_t schedule_hash =
-      0;  // hash8() of the schedule the caller asked for; 0 = planner's choice
+  std::uint8_t schedule_hash = 0;  // of the schedule that runs and the segments it is cut into
   std::uint16_t root = kNoRoot;
   std::uint16_t name_hash = 0;  // hash16() of CallOptions::name; 0 = none
   std::uint64_t count = 0;      // elements
   bool unequal = false;         // blocks of unequal counts: the `_v` form
+  bool reproducible = false;    // of a reduction: must evaluate the canonical sum
 
   bool operator==(const Operation&) const = default;
 };

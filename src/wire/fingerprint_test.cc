@@ -15,6 +15,18 @@ TEST(Fingerprint, LayoutIsPinned) {
   EXPECT_EQ(unpack(bytes), operation);
 }
 
+TEST(Fingerprint, ReproducibleIsABitOfItsOwn) {
+  Operation a{Collective::kAllReduce, DType::kF32, ReduceOp::kAverage, 9, kNoRoot, 0, 200};
+  Operation b = a;
+  b.reproducible = true;
+  EXPECT_EQ(std::to_integer<int>(pack(b)[2]), 0x81);
+  EXPECT_EQ(unpack(pack(b)), b);
+  EXPECT_NE(pack(a), pack(b));
+  EXPECT_EQ(describe_mismatch(0, a, 1, b),
+            "rank 0: all_reduce(f32, 200 elements, average); rank 1: all_reduce(f32, 200 elements, "
+            "average, reproducible)");
+}
+
 TEST(Fingerprint, Describes) {
   Operation o{Collective::kAllReduce, DType::kF32, ReduceOp::kSum, 0, kNoRoot, 0, 200};
   EXPECT_EQ(describe(o), "all_reduce(f32, 200 elements, sum)");

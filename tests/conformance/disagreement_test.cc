@@ -33,6 +33,12 @@ CallOptions named(const std::string& name, const std::string& schedule = "") {
   return options;
 }
 
+CallOptions reproducible() {
+  CallOptions options;
+  options.reproducible = true;
+  return options;
+}
+
 Call reduction(std::size_t count, DType type = DType::kF32, ReduceOp op = ReduceOp::kSum,
                const CallOptions& options = {}) {
   return [=](Communicator& world, Guarded& in, Guarded& out) {
@@ -104,6 +110,14 @@ std::vector<Difference> differences() {
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "ring")),
        reduction(7, DType::kF32, ReduceOp::kSum, named("", "one_shot")),
        {}},
+      {"reproducible",
+       reduction(7, DType::kF32, ReduceOp::kSum, reproducible()),
+       reduction(7),
+       {"sum, reproducible)"}},
+      {"reproducible, and so the schedule",
+       reduction(90000, DType::kF32, ReduceOp::kSum, named("", "ring")),
+       reduction(90000, DType::kF32, ReduceOp::kSum, reproducible()),
+       {"sum, reproducible)"}},
   };
 }
 
@@ -217,7 +231,8 @@ TEST_P(Disagreement, Hang01CrossedGroups) {
 
 TEST_P(Disagreement, Hang02UnequalSizesBySchedule) {
   run(4, [](Session& session) {
-    for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling"}) {
+    for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling",
+                             "ring_bidirectional", "ring_meet", "double_tree"}) {
       const Difference counts{"count",
                               reduction(100, DType::kF32, ReduceOp::kSum, named("", name)),
                               reduction(200, DType::kF32, ReduceOp::kSum, named("", name)),

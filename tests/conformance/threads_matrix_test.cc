@@ -70,7 +70,7 @@ TEST_P(ThreadsMatrix, MillionElements) {
   });
 }
 
-std::string kind_and_ranks(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
+std::string threads_world_name(const ::testing::TestParamInfo<std::tuple<Collective, int>>& info) {
   return std::string(to_string(std::get<0>(info.param))) + "_" +
          std::to_string(std::get<1>(info.param));
 }
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Collective::kGather, Collective::kScatter,
                                          Collective::kAllToAll),
                        ::testing::Values(1, 2, 3, 4, 5, 8, 11)),
-    kind_and_ranks);
+    threads_world_name);
 
 }  // namespace
 }  // namespace syncline::conformance

@@ -99,7 +99,8 @@ int main() {
     syncline::Session session = syncline::init();
     syncline::Communicator& world = session.world();
     int failures = 0;
-    for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling"}) {
+    for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling",
+                                 "ring_bidirectional", "ring_meet", "double_tree"}) {
       // Several buckets, so that order and slices matter.
       const auto options =
           syncline::DdpOptions().schedule(schedule).first_bucket_mb(1e-5).bucket_cap_mb(1e-3);

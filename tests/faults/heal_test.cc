@@ -55,8 +55,10 @@ template <class More>
 void expect_right_sums(HealingPair& pair, More more) {
   Loop loops[2];
   {
-    event::NamedThread other(
-        "rank 1", [&] { reduce_while(pair.session(1), [] { return true; }, loops[1]); });
+    event::NamedThread other("rank 1", [&] {
+      reduce_while(
+          pair.session(1), [] { return true; }, loops[1]);
+    });
     reduce_while(pair.session(0), more, loops[0]);
     other.join();
   }
@@ -162,9 +164,10 @@ TEST(Heal, AThousandReconnectsLeaveNothingBehind) {
   const auto [descriptors, threads, resident] = resources();
   reconnect(1000);
   const auto [descriptors_then, threads_then, resident_then] = resources();
-  std::printf("before and after 1000 reconnects: descriptors %zu, %zu; threads %d, %d; resident %zu "
-              "KiB, %zu KiB\n",
-              descriptors, descriptors_then, threads, threads_then, resident, resident_then);
+  std::printf(
+      "before and after 1000 reconnects: descriptors %zu, %zu; threads %d, %d; resident %zu "
+      "KiB, %zu KiB\n",
+      descriptors, descriptors_then, threads, threads_then, resident, resident_then);
   EXPECT_EQ(descriptors_then, descriptors);
   EXPECT_EQ(threads_then, threads);
   EXPECT_LE(resident_then, resident + resident / 100 + 256);

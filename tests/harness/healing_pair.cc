@@ -19,8 +19,7 @@ HealingPair::HealingPair(Nanos silence) {
   // Rank 1 dials rank 0, by way of the proxy.
   view.members[0].addresses = {proxy_->address().to_string()};
   view.members[1].addresses = {transport::tcp::local_address(listeners[1].get()).to_string()};
-  event::NamedThread other(
-      "build", [&] { build(1, std::move(listeners[1]), view, silence); });
+  event::NamedThread other("build", [&] { build(1, std::move(listeners[1]), view, silence); });
   build(0, std::move(listeners[0]), view, silence);
   other.join();
 }
@@ -52,9 +51,9 @@ void HealingPair::build(int rank, transport::tcp::Fd listener, const cluster::Vi
   link.silence = silence;
   link.suspect = INT64_MAX;
   (void)healer->prepare(peer, link);
-  auto endpoint = cluster::make_link_endpoint(poller, clock_,
-                                              connected.sockets.at(peer).fd.release(), link)
-                      .value();
+  auto endpoint =
+      cluster::make_link_endpoint(poller, clock_, connected.sockets.at(peer).fd.release(), link)
+          .value();
   links_[rank] = endpoint.get();
   healer->add(peer, endpoint.get());
   std::vector<exec::Channel*> peers(2, nullptr);

@@ -19,7 +19,9 @@ class HealingPair {
   Proxy& proxy() { return *proxy_; }
   Session& session(int rank) { return *sessions_[static_cast<std::size_t>(rank)]; }
   // Of rank's link; read it when no call runs.
-  const cluster::Link& link(int rank) const { return links_[static_cast<std::size_t>(rank)]->link(); }
+  const cluster::Link& link(int rank) const {
+    return links_[static_cast<std::size_t>(rank)]->link();
+  }
 
  private:
   void build(int rank, transport::tcp::Fd listener, const cluster::View& view, Nanos silence);

@@ -41,7 +41,7 @@ class Proxy {
   std::uint64_t connections() const { return connections_.load(); }
 
  private:
-  struct Flow {  // one direction
+  struct Flow {                      // one direction
     std::vector<std::byte> waiting;  // read, not written
     std::uint64_t passed = 0;        // bytes read
     std::uint64_t next_flip = 0;

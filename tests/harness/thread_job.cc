@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "session/session_impl.h"
+
 namespace syncline::harness {
 namespace {
 
@@ -45,18 +47,7 @@ void run_one(std::size_t rank, Session session, const RankBody& body) {
   }
 }
 
-}  // namespace
-
-SessionOptions test_options() {
-  SessionOptions options;
-  options.timeout = std::chrono::seconds(60);
-  options.connect_timeout = std::chrono::seconds(20);
-  return options;
-}
-
-void run_ranks(int ranks, const RankBody& body, const SessionOptions& options,
-               std::chrono::seconds limit) {
-  std::vector<Session> sessions = init_threads(ranks, options);
+void run_sessions(std::vector<Session> sessions, const RankBody& body, std::chrono::seconds limit) {
   Watch watch;
   watch.ended.resize(sessions.size());
   watch.left = sessions.size();
@@ -77,6 +68,25 @@ void run_ranks(int ranks, const RankBody& body, const SessionOptions& options,
     }
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+SessionOptions test_options() {
+  SessionOptions options;
+  options.timeout = std::chrono::seconds(60);
+  options.connect_timeout = std::chrono::seconds(20);
+  return options;
+}
+
+void run_ranks(int ranks, const RankBody& body, const SessionOptions& options,
+               std::chrono::seconds limit) {
+  run_sessions(init_threads(ranks, options), body, limit);
+}
+
+void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body,
+                        const SessionOptions& options, std::chrono::seconds limit) {
+  run_sessions(open_threads(options, host_of), body, limit);
 }
 
 }  // namespace syncline::harness

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <vector>
 
 #include "syncline/session.h"
 
@@ -19,5 +20,10 @@ SessionOptions test_options();
 // that hang: threads cannot be killed.
 void run_ranks(int ranks, const RankBody& body, const SessionOptions& options = test_options(),
                std::chrono::seconds limit = std::chrono::seconds(120));
+
+// The same with rank r on host host_of[r], as far as plans and schedules know.
+void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body,
+                        const SessionOptions& options = test_options(),
+                        std::chrono::seconds limit = std::chrono::seconds(120));
 
 }  // namespace syncline::harness

@@ -1,5 +1,6 @@
 """One program, started on two hosts in every way, without a change."""
 
+import json
 import os
 import shutil
 import unittest
@@ -49,6 +50,18 @@ exec ip netns exec $ns unshare --uts sh -c "hostname $name; $*"
         self.assertEqual(job.wait(), 0, self.logs())
         for rank in range(4):
             self.assertRegex(job.out(), rf"rank {rank} of 4, local {rank % 2} of 2, by [^,]*, over shm\+tcp: right")
+
+    def test_hierarchical_schedules_know_the_hosts(self):
+        for words, pattern in ((("--schedule", "hierarchical"), "hierarchical:"),
+                               (("--schedule", "hierarchical:two_shot/ring", "-d", "bf16"), "hierarchical:two_shot/ring"),
+                               (("--schedule", "hierarchical", "--reproducible"), "hierarchical:")):
+            with self.subTest(words=words):
+                job = self.start(self.hosts[0], SYNCLINE, "bench", "all_reduce", "-H", "n01:2,n02:2", "--rsh", self.remote_shell(),
+                                 "--minbytes", "1K", "--maxbytes", "1M", "--stepfactor", "32", "--iters", "10", "--json", "-", *words)
+                self.assertEqual(job.wait(), 0, self.logs())
+                for row in json.loads(job.out())["rows"]:
+                    self.assertTrue(row["schedule"].startswith(pattern), row)
+                    self.assertEqual((row["wrong"], row["in_place"]["wrong"], row["transport"]), (0, 0, "shm+tcp"))
 
     def test_torchrun_environment(self):
         common = {"WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "MASTER_ADDR": "n01", "MASTER_PORT": 29555}

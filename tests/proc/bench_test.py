@@ -41,6 +41,27 @@ class Bench(LauncherTest):
                 if "--schedule" in extra:
                     self.assertEqual({row["schedule"] for row in report["rows"]}, {extra[1]})
 
+    def test_reproducible_is_compared_with_the_free_choice(self):
+        small = ("all_reduce", "-np", "3", *SMALL)
+        for words, env in ((("--reproducible",), None), ((), {"SYNCLINE_REPRODUCIBLE": "1"}),
+                           (("--reproducible", "--transport", "inproc"), {"SYNCLINE_REPRODUCIBLE": "0"})):
+            with self.subTest(words=words, env=env):
+                report = self.rows(*small, *words, env=env)
+                self.assertTrue(report["reproducible"])
+                for row in report["rows"]:
+                    self.assertNotEqual(row["schedule"], "ring")
+                    self.assertEqual((row["wrong"], row["free"]["wrong"]), (0, 0))
+                    self.assertLessEqual(row["free"]["ratio_p10"], row["free"]["ratio"])
+                    self.assertLessEqual(row["free"]["ratio"], row["free"]["ratio_p90"])
+                    self.assertGreater(row["free"]["ratio_p10"], 0)
+        self.assertNotIn("free", self.rows("broadcast", "-np", "2", *SMALL, "--reproducible")["rows"][0])
+
+    def test_reproducible_refuses_a_ring(self):
+        result = self.syncline("bench", "all_reduce", "-np", "3", *SMALL, "--reproducible", "--schedule", "ring")
+        self.assertNotEqual(result.code, 0)
+        self.assertIn("'ring' is not admitted to a reproducible all_reduce", result.out + result.err)
+        self.assertIn("take one of one_shot", result.out + result.err)
+
     def test_bandwidths_follow_from_the_time(self):
         row = self.rows("all_reduce", "-np", "3", *SMALL)["rows"][1]
         self.assertAlmostEqual(row["algbw_gbs"], row["bytes"] / row["mean_us"] / 1e3, delta=1e-6 * row["algbw_gbs"])

@@ -88,9 +88,10 @@ class Environment(LauncherTest):
 
     def test_exported_variables_arrive(self):
         result = self.syncline("run", "-q", "-np", "1", "-x", "A=b c", "-x", "HOME", "--sync", "ring", "--timeout", "1.5s",
-                               "sh", "-c", PRINT_ENVIRONMENT)
+                               "--reproducible", "sh", "-c", PRINT_ENVIRONMENT)
         env = variables(result, 0)
         self.assertEqual((env["A"], env["SYNCLINE_SCHEDULE"], env["SYNCLINE_TIMEOUT"]), ("b c", "ring", "1500ms"))
+        self.assertEqual(env["SYNCLINE_REPRODUCIBLE"], "1")
 
     def test_arguments_after_the_program_are_its_own(self):
         result = self.syncline("run", "-q", "--nproc_per_node", "1", "echo", "-np", "7", "--json", "--", "-x")

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "CLI/CLI.hpp"
+#include "base/env.h"
 #include "cluster/rank_env.h"
 #include "fmt/format.h"
 #include "tools/bench/job.h"
@@ -75,6 +76,8 @@ int bench(BenchArguments& a, const Invocation& invocation) {
   const Status status = fill(a);
   if (!status.ok()) return refuse(status);
   a.options.quiet = invocation.quiet;
+  // The command line wins over the environment, and the environment over a session's code.
+  if (a.options.reproducible) set_env("SYNCLINE_REPRODUCIBLE", "1");
   const bool threads = a.options.transport == "inproc";
   if (a.ranks.empty() && a.host_list.empty() && a.hostfile.empty()) {
     return threads ? bench_in_threads(a.options, usable_cores()) : bench_in_job(a.options);
@@ -104,6 +107,9 @@ void add_options(CLI::App& app, BenchArguments& a) {
   app.add_option("--transport", o.transport,
                  "shm, tcp or inproc (ranks are threads); default: the best");
   app.add_option("--schedule,--sync", o.schedule, "Force one schedule, e.g. ring");
+  app.add_flag("--reproducible", o.reproducible,
+               "Canonical sums only; prints their time beside the free choice's, as a ratio")
+      ->envname("SYNCLINE_REPRODUCIBLE");
   app.add_option("-b,--minbytes", a.bytes_min, "Smallest size, e.g. 1K")->capture_default_str();
   app.add_option("-e,--maxbytes", a.bytes_max, "Largest size, e.g. 32M")->capture_default_str();
   app.add_option("-f,--stepfactor", o.step_factor, "Factor between sizes")->capture_default_str();

@@ -39,7 +39,19 @@ std::string heading(const BenchReport& r) {
                       : plan::has_blocks(o.kind)       ? "(n-1)/n"
                                                        : "1") +
           ", 1 GB = 1e9 bytes\n";
+  if (o.reproducible && reduces(o.kind)) {
+    text += fmt::format(
+        "# reproducible: every sum is the canonical tree; free(us) is the planner's choice without "
+        "it, ratio = reproducible / free: median and 10 to 90 % of {} pairs of samples that took "
+        "turns\n",
+        o.iterations);
+  }
   return text;
+}
+
+std::string free_columns(const FreeChoice& free) {
+  return fmt::format("  {:>8.2f} {:>6.2f} {:>5.2f}-{:<5.2f} {:>6} {}", free.p50_us, free.ratio,
+                     free.ratio_p10, free.ratio_p90, wrong_text(free.wrong), free.schedule);
 }
 
 std::string closing(const BenchReport& r) {
@@ -62,16 +74,22 @@ std::string table(const BenchReport& r) {
     text += fmt::format("  {:>8} {:>8} {:>8} {:>7} {:>7} {:>6}", "time(us)", "p50", "p99", "algbw",
                         "busbw", "#wrong");
   }
-  text += fmt::format("  {:>9} {:<16} {}\n", "predicted", "schedule", "transport");
-  const bool reduces = o.kind == Collective::kAllReduce || o.kind == Collective::kReduceScatter ||
-                       o.kind == Collective::kReduce;
+  const bool with_free = o.reproducible && reduces(o.kind);
+  text += fmt::format("  {:>9} {:<16} {:<9}", "predicted", "schedule", "transport");
+  if (with_free) {
+    text += fmt::format("  {:>8} {:>6} {:>11} {:>6} {}", "free(us)", "ratio", "p10-p90", "#wrong",
+                        "free schedule");
+  }
+  text += "\n";
   const bool has_root = o.kind == Collective::kBroadcast || o.kind == Collective::kReduce;
   for (const Row& row : r.rows) {
     text +=
         fmt::format("  {:>10} {:>10} {:>5} {:>7} {:>4}", row.bytes, row.count, to_string(o.type),
-                    reduces ? to_string(o.op) : "none", has_root ? o.root : -1);
+                    reduces(o.kind) ? to_string(o.op) : "none", has_root ? o.root : -1);
     text += timing_columns(row.out_of_place) + timing_columns(row.in_place);
-    text += fmt::format("  {:>9.2f} {:<16} {}\n", row.predicted_us, row.schedule, row.transport);
+    text += fmt::format("  {:>9.2f} {:<16} {:<9}", row.predicted_us, row.schedule, row.transport);
+    if (row.free) text += free_columns(*row.free);
+    text += "\n";
   }
   return text + closing(r);
 }
@@ -131,6 +149,7 @@ std::int64_t BenchReport::wrong() const {
     for (const auto& timing : {row.out_of_place, row.in_place}) {
       if (timing && timing->wrong >= 0) sum = std::max<std::int64_t>(sum, 0) + timing->wrong;
     }
+    if (row.free && row.free->wrong > 0) sum = std::max<std::int64_t>(sum, 0) + row.free->wrong;
   }
   return sum;
 }
@@ -160,6 +179,11 @@ std::string report_json(const BenchReport& r) {
     entry["ranks"] = r.ranks;
     entry["way"] = row.out_of_place ? "out_of_place" : "in_place";
     if (row.out_of_place && row.in_place) entry["in_place"] = timing_json(*row.in_place);
+    if (row.free) {
+      entry["free"] = {{"schedule", row.free->schedule},   {"p50_us", row.free->p50_us},
+                       {"ratio", row.free->ratio},         {"ratio_p10", row.free->ratio_p10},
+                       {"ratio_p90", row.free->ratio_p90}, {"wrong", row.free->wrong}};
+    }
     rows.push_back(std::move(entry));
   }
   const json all = {{"schema", "syncline.bench/1"},
@@ -172,6 +196,7 @@ std::string report_json(const BenchReport& r) {
                     {"iterations", r.options.iterations},
                     {"warmup", r.options.warmup},
                     {"machine", r.machine},
+                    {"reproducible", r.options.reproducible},
                     {"rows", std::move(rows)}};
   return all.dump() + "\n";
 }

@@ -10,6 +10,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 BenchReport sample() {
   BenchReport report;
@@ -67,6 +68,22 @@ TEST(BenchFormat, JsonRowHasTheNamedKeys) {
   EXPECT_EQ(row["predicted_us"], 9.5);
   EXPECT_EQ(row["in_place"]["wrong"], 3);
   EXPECT_EQ(row["ranks"], 4);
+}
+
+TEST(BenchFormat, ReproducibleStandsBesideTheFreeChoice) {
+  BenchReport report = sample();
+  EXPECT_THAT(format_report(report), Not(HasSubstr("free(us)")));
+  EXPECT_FALSE(json::parse(report_json(report))["rows"][0].contains("free"));
+  report.options.reproducible = true;
+  report.rows[0].free = FreeChoice{"ring", 8.25, 1.125, 0.75, 1.5, 2};
+  const std::string text = format_report(report);
+  for (const char* word : {"free(us)", "8.25", "1.12", "0.75-1.50", " ring", "5 FAILED"}) {
+    EXPECT_THAT(text, HasSubstr(word));
+  }
+  const json all = json::parse(report_json(report));
+  EXPECT_EQ(all["reproducible"], true);
+  EXPECT_EQ(all["rows"][0]["free"]["ratio"], 1.125);
+  EXPECT_EQ(all["rows"][0]["free"]["schedule"], "ring");
 }
 
 TEST(BenchFormat, NcclTestsKeyNames) {

@@ -25,6 +25,7 @@ SessionOptions session_options(const BenchOptions& options) {
   SessionOptions session;
   session.transport = options.transport;
   session.schedule = options.schedule;
+  session.reproducible = options.reproducible;
   return session;
 }
 
@@ -75,6 +76,7 @@ std::vector<std::string> rank_command(const BenchOptions& o) {
                                     o.format};
   const std::pair<const char*, const std::string&> texts[] = {
       {"--schedule", o.schedule}, {"--transport", o.transport}, {"--json", o.json}};
+  if (o.reproducible) words.emplace_back("--reproducible");
   for (const auto& [name, value] : texts) {
     if (!value.empty()) words.insert(words.end(), {name, value});
   }

@@ -28,6 +28,11 @@ Result<E> find_name(std::string_view text, int count, const char* what,
 
 }  // namespace
 
+bool reduces(Collective kind) {
+  return kind == Collective::kAllReduce || kind == Collective::kReduceScatter ||
+         kind == Collective::kReduce;
+}
+
 Result<Collective> parse_collective(std::string_view text) {
   return find_name<Collective>(text, kCollectiveCount, "operation",
                                {{"allreduce", Collective::kAllReduce}});

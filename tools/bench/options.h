@@ -24,11 +24,15 @@ struct BenchOptions {
   ReduceOp op = ReduceOp::kSum;
   int root = 0;
   std::string schedule;          // "" = the planner's choice
+  bool reproducible = false;     // measured beside the free choice
   std::string transport;         // "" = the best shared
   std::string format = "table";  // table, nccl-tests, osu, json
   std::string json;              // also write JSON: a file, or "-" for stdout
   bool quiet = false;
 };
+
+// True for kinds that combine contributions.
+bool reduces(Collective kind);
 
 // Our names and those of nccl-tests ("f32" and "float", "product" and "prod"). Errors:
 // kInvalidArgument.

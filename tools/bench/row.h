@@ -23,6 +23,18 @@ struct Timing {
   std::int64_t wrong = -1;  // elements, over all ranks; -1 = not checked
 };
 
+// With --reproducible: what the planner chooses without it, measured in turns with it.
+struct FreeChoice {
+  std::string schedule;
+  double p50_us = 0;  // of the free choice, rank 0's samples
+  // Time of the reproducible call over that of the free one next to it: median, and between which
+  // values eight of ten pairs lie.
+  double ratio = 0;
+  double ratio_p10 = 0;
+  double ratio_p90 = 0;
+  std::int64_t wrong = -1;  // as Timing's
+};
+
 struct Row {
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;  // elements of a rank's block
@@ -31,6 +43,7 @@ struct Row {
   double predicted_us = 0;
   std::optional<Timing> out_of_place;
   std::optional<Timing> in_place;
+  std::optional<FreeChoice> free;
 
   const Timing& main() const { return out_of_place ? *out_of_place : *in_place; }
 };

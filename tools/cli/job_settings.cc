@@ -6,11 +6,9 @@
 namespace syncline::tools {
 
 Status check_schedule(const std::string& name) {
-  if (name.empty() || name == "auto" || plan::find_generator(name) != nullptr) return {};
-  std::string all = "auto";
-  for (const plan::Generator& generator : plan::all_generators())
-    all += std::string(", ") + generator.name;
-  return {Code::kInvalidArgument, "schedule '" + name + "' is unknown; there are " + all};
+  if (name.empty() || name == "auto" || !plan::generators_named(name).empty()) return {};
+  return {Code::kInvalidArgument,
+          "schedule '" + name + "' is unknown; there are auto, " + plan::known_schedules()};
 }
 
 Status check_transports(const std::string& list) {

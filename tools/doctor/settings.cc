@@ -15,6 +15,8 @@ std::vector<Setting> settings(const EnvLookup& lookup) {
       {"SYNCLINE_IFNAME", "every interface but loopback and bridges", ""},
       {"SYNCLINE_PORT_RANGE", "the kernel's choice", ""},
       {"SYNCLINE_SCHEDULE", "the planner's choice", ""},
+      {"SYNCLINE_REPRODUCIBLE", defaults.reproducible ? "1" : "0", ""},
+      {"SYNCLINE_SEGMENT_BYTES", "the planner's choice", ""},
       {"SYNCLINE_SUSPECT_MS", ms(defaults.suspect), ""},
       {"SYNCLINE_STALL_MS", ms(defaults.stall), ""},
       {"SYNCLINE_SILENCE_MS", ms(defaults.silence), ""},

@@ -51,6 +51,7 @@ struct RunArguments {
   LaunchOptions launch;
   bool agent = false;
   bool standalone = false;
+  bool reproducible = false;
 };
 
 Result<int> parse_count(const std::string& text, const char* option) {
@@ -130,10 +131,15 @@ Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
   const std::string timeout = milliseconds(a.timeout);
   const std::string silence = milliseconds(a.silence);
   const std::string schedule = a.schedule == "auto" ? "" : a.schedule;
+  const std::string reproducible = a.reproducible ? "1" : "";
   const std::pair<const char*, const std::string&> settings[] = {
-      {"SYNCLINE_TRANSPORT", a.transport}, {"SYNCLINE_SCHEDULE", schedule},
-      {"SYNCLINE_IFNAME", launch.ifname},  {"SYNCLINE_PORT_RANGE", launch.port_range},
-      {"SYNCLINE_TIMEOUT", timeout},       {"SYNCLINE_SILENCE_MS", silence}};
+      {"SYNCLINE_REPRODUCIBLE", reproducible},
+      {"SYNCLINE_TRANSPORT", a.transport},
+      {"SYNCLINE_SCHEDULE", schedule},
+      {"SYNCLINE_IFNAME", launch.ifname},
+      {"SYNCLINE_PORT_RANGE", launch.port_range},
+      {"SYNCLINE_TIMEOUT", timeout},
+      {"SYNCLINE_SILENCE_MS", silence}};
   for (const auto& [name, value] : settings) {
     if (!value.empty()) launch.variables.emplace_back(name, value);
   }
@@ -265,6 +271,8 @@ void add_placement_options(CLI::App& app, RunArguments& a) {
 void add_job_options(CLI::App& app, RunArguments& a) {
   app.add_option("--sync", a.schedule,
                  "Schedule of the collectives: auto, ring, two_shot, tree, ...");
+  app.add_flag("--reproducible", a.reproducible,
+               "Sums have the same bits by every schedule, transport and bucket layout");
   app.add_option("--transport", a.transport, "Allowed transports, e.g. shm,tcp");
   app.add_option("--ifname", a.launch.ifname,
                  "Network interface: eth0 (prefix), =eth0 (exact), ^lo,docker0 (not these)");

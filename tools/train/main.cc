@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/env.h"
 #include "fmt/format.h"
 #include "syncline/session.h"
 #include "tools/cli/exit_code.h"
@@ -71,6 +72,7 @@ int run_main(const std::vector<std::string>& words) {
   TrainOptions options;
   const int done = parse_train_options(words, options);
   if (done >= 0) return done;
+  if (options.reproducible) set_env("SYNCLINE_REPRODUCIBLE", "1");  // wins over the environment
   Session session = init();
   Result<TrainingData> data = load_data(options.data);
   const Status status = data.ok() ? check_json(options, session.rank()) : data.status();

@@ -5,6 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/invocation.h"
+#include "tools/cli/job_settings.h"
 
 namespace syncline::tools {
 namespace {
@@ -64,8 +65,10 @@ void add_training(CLI::App& app, TrainOptions& o) {
 void add_exchange(CLI::App& app, TrainOptions& o) {
   app.add_option("--bucket-cap-mb", o.bucket_cap_mb, "Gradient bucket size, MiB [25]")
       ->check(CLI::Range(1e-3, 65536.0));
-  app.add_option("--sync", o.sync, "Schedule of the gradient exchange [auto]")
-      ->check(CLI::IsMember({"auto", "ring", "one_shot", "two_shot", "tree", "halving_doubling"}));
+  app.add_flag("--reproducible", o.reproducible,
+               "Gradient sums have the same bits by every schedule, transport and bucket layout");
+  app.add_option("--sync", o.sync, "Schedule of the gradient exchange, e.g. ring [auto]")
+      ->check([](const std::string& name) { return check_schedule(name).message(); });
 }
 
 void add_running(CLI::App& app, TrainOptions& o) {

@@ -23,6 +23,7 @@ struct TrainOptions {
   int accum = 1;                 // forwards for each optimiser step
   double bucket_cap_mb = 0;      // 0 = the environment's or the library's
   std::string sync;              // schedule of the gradient exchange; "" = the planner's choice
+  bool reproducible = false;     // the same gradient sums by every schedule
   std::uint64_t seed = 1;
   std::string evaluate = "epoch";  // "epoch", "end" or "none"
   int threads = 0;                 // 0 = OMP_NUM_THREADS, else cores / ranks of this host

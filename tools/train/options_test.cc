@@ -31,6 +31,22 @@ TEST(TrainOptions, TakesDashesAndUnderscores) {
   EXPECT_TRUE(p.options.quiet);
 }
 
+TEST(TrainOptions, ReproducibleHasThreeSpellings) {
+  EXPECT_FALSE(parse({}).options.reproducible);
+  EXPECT_TRUE(parse({"--reproducible"}).options.reproducible);
+  setenv("SYNCLINE_REPRODUCIBLE", "1", 1);
+  EXPECT_TRUE(parse({}).options.reproducible);
+  unsetenv("SYNCLINE_REPRODUCIBLE");
+}
+
+TEST(TrainOptions, KnowsEverySchedule) {
+  EXPECT_EQ(parse({"--sync", "auto"}).options.sync, "");
+  for (const char* name : {"ring", "double_tree", "hierarchical", "hierarchical:tree/ring"}) {
+    EXPECT_EQ(parse({"--sync", name}).options.sync, name);
+  }
+  EXPECT_THAT(parse({"--sync", "hierarchical:ring"}).said, testing::HasSubstr("INNER/OUTER"));
+}
+
 TEST(TrainOptions, TheLastOfTwoCounts) {
   const Parsed p = parse({"--epochs", "3", "--epochs", "1", "--eval", "epoch", "--eval", "end"});
   EXPECT_EQ(p.code, -1) << p.said;

@@ -65,6 +65,7 @@ nlohmann::json options_json(const TrainReport& r) {
           {"label_smoothing", o.label_smoothing},
           {"augment", o.augment},
           {"sync", o.sync.empty() ? "auto" : o.sync},
+          {"reproducible", o.reproducible},
           {"seed", o.seed}};
 }
 

@@ -30,8 +30,7 @@ class DdpOptions {
   bool gradient_as_bucket_view() const { return gradient_as_bucket_view_; }
   DdpOptions& gradient_as_bucket_view(bool v) { return gradient_as_bucket_view_ = v, *this; }
 
-  // Schedule of every bucket ("ring", "one_shot", "two_shot", "tree", "halving_doubling"); "" = the
-  // planner's choice.
+  // Schedule of every bucket, by a name of CallOptions::schedule; "" = the planner's choice.
   const std::string& schedule() const { return schedule_; }
   DdpOptions& schedule(std::string v) { return schedule_ = std::move(v), *this; }
 

@@ -11,11 +11,12 @@ namespace {
 
 class Evaluation {
  public:
-  Evaluation(const Program& program, const Order& order, Aliasing aliasing)
+  Evaluation(const Program& program, const Order& order, Aliasing aliasing, bool canonical)
       : p_(program),
         s_(*program.schedule),
         order_(order),
         aliasing_(aliasing),
+        canonical_(canonical),
         expressions_(s_.size()),
         memory_(program, order, aliasing, expressions_),
         sent_(program.steps.size(), kNothing) {
@@ -134,12 +135,13 @@ class Evaluation {
       if (!expressions_.contains(value, from)) missing += " " + std::to_string(from);
     }
     if (!missing.empty()) return error(rank, chunk, "lacks the contributions of ranks" + missing);
-    if (!s_.canonical_sum) return {};
-    const Expr claimed = expressions_.finish(expressions_.canonical(contributors_, chunk));
-    if (value == claimed) return {};
-    return error(rank, chunk,
-                 "claims the canonical sum " + expressions_.to_text(claimed) + " but evaluates " +
-                     expressions_.to_text(value));
+    if (!canonical_) return {};
+    const Expr canonical = expressions_.finish(expressions_.canonical(contributors_, chunk));
+    if (value == canonical) return {};
+    return error(
+        rank, chunk,
+        std::string(s_.canonical_sum ? "claims the canonical sum " : "needs the canonical sum ") +
+            expressions_.to_text(canonical) + " but evaluates " + expressions_.to_text(value));
   }
 
   Status check_copy(int rank, int chunk, Expr value) {
@@ -162,6 +164,7 @@ class Evaluation {
   const Schedule& s_;
   const Order& order_;
   const Aliasing aliasing_;
+  const bool canonical_;
   Expressions expressions_;
   Memory memory_;
   std::vector<Expr> sent_;  // by send
@@ -170,8 +173,8 @@ class Evaluation {
 
 }  // namespace
 
-Status check_values(const Program& program, const Order& order, Aliasing aliasing) {
-  return Evaluation(program, order, aliasing).run();
+Status check_values(const Program& program, const Order& order, Aliasing aliasing, bool canonical) {
+  return Evaluation(program, order, aliasing, canonical).run();
 }
 
 Status check_barrier(const Program& p, const Order& order) {

@@ -12,9 +12,9 @@ struct Aliasing {
   bool acc_is_out = false;  // accumulate type = element type
 };
 
-// Results (each contribution once, finished once, same everywhere, canonical if claimed) and races
-// under one aliasing. For a barrier: causality instead of values.
-Status check_values(const Program& program, const Order& order, Aliasing aliasing);
+// Results (each contribution once, finished once, same everywhere, of a reduction the canonical sum
+// where `canonical`) and races under one aliasing. For a barrier: causality instead of values.
+Status check_values(const Program& program, const Order& order, Aliasing aliasing, bool canonical);
 
 Status check_barrier(const Program& program, const Order& order);
 

@@ -15,6 +15,15 @@
 //   "Optimization of collective communication operations in MPICH", 2005), here with the distances
 //   in canonical order and, for other than powers of two, with the ranks above the largest power of
 //   two reducing among themselves before they join, so that it too sums in canonical order.
+// ring_bidirectional: two counter-rotating rings, each with half of every part: the n - 1 steps of
+// a
+//   ring, half the bytes in each direction of a link (compare Jain and Sabharwal,
+//   "Optimal bucket algorithms for large MPI collectives on torus interconnects", 2010).
+// ring_meet: every part goes both ways round and meets at its owner: floor(n / 2) steps in and as
+//   many out, the same bytes.
+// double_tree: two complementary binary trees, each with half of the vector, so that (almost) every
+//   rank has children in one and none in the other (Sanders, Speck and Traeff, "Two-tree algorithms
+//   for full bandwidth broadcast, reduction and scan", 2009).
 #pragma once
 
 #include "plan/schedule.h"
@@ -35,5 +44,14 @@ Schedule make_tree(Collective kind, int n, int root);
 
 bool halving_doubling_supports(Collective kind, int n);
 Schedule make_halving_doubling(Collective kind, int n, int root);
+
+bool ring_bidirectional_supports(Collective kind, int n);
+Schedule make_ring_bidirectional(Collective kind, int n, int root);
+
+bool ring_meet_supports(Collective kind, int n);
+Schedule make_ring_meet(Collective kind, int n, int root);
+
+bool double_tree_supports(Collective kind, int n);
+Schedule make_double_tree(Collective kind, int n, int root);
 
 }  // namespace syncline::plan
