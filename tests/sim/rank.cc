@@ -160,6 +160,7 @@ void SimRank::start(int index) {
   const PlannedCall& call = script_[static_cast<std::size_t>(index)];
   auto running = std::make_unique<Running>();
   running->index = index;
+  running->started = network_.now();
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
   const bool many_in = call.kind == Collective::kReduceScatter;
   const bool many_out = call.kind == Collective::kAllGather;
@@ -205,6 +206,7 @@ void SimRank::collect() {
     if (!r->work.done()) return false;
     CallEnd end;
     end.index = r->index;
+    end.started = r->started;
     end.status = r->work.status();
     end.right = !end.status.ok() || is_right(script_[static_cast<std::size_t>(r->index)], *r);
     end.input_intact = r->in == r->in_before;

@@ -19,6 +19,7 @@ namespace syncline::sim {
 // What a finished call was like.
 struct CallEnd {
   int index = 0;
+  Nanos started = 0;
   Status status;
   bool right = true;         // the result is what it must be
   bool input_intact = true;  // of a call that is not in place
@@ -54,6 +55,7 @@ class SimRank {
  private:
   struct Running {
     int index = 0;
+    Nanos started = 0;
     Work work;
     std::vector<float> in;
     std::vector<float> in_before;

@@ -1,7 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "tests/sim/rank.h"
 
@@ -45,6 +45,7 @@ class World {
       check_links();
       check_deadline();
     }
+    if (scenario_.dissenter >= 0 && outcome_.violation.empty()) check_all_learned();
     outcome_.virtual_time = network_.now() - start_;
     for (auto& rank : ranks_) add_stats(*rank);
     for (auto& rank : ranks_) rank->die();
@@ -195,15 +196,14 @@ class World {
     if (!end.input_intact) return violate(where + "the input was changed");
     if (end.status.ok()) {
       ++outcome_.calls_done;
-      const PlannedCall& call = scenario_.calls[static_cast<std::size_t>(end.index)];
-      const int known = scenario_.dissent + scenario_.window;  // what was in flight may still end
-      if (scenario_.dissenter >= 0 && end.index >= known && needs_everybody(call)) {
-        violate(where + "went on after ranks had disagreed");
+      const auto failed = failed_at_.find(rank);
+      if (failed != failed_at_.end() && end.started > failed->second) {
+        violate(where + "went well in a group that had died");
       }
       return;
     }
     ++outcome_.calls_failed;
-    const bool first = failed_.insert(rank).second;
+    const bool first = failed_at_.emplace(rank, network_.now()).second;
     if (scenario_.dissenter >= 0) {
       if (first && end.status.code() != Code::kMismatch) {
         violate(where + "failed with " + end.status.to_string() + " where ranks disagree");
@@ -213,6 +213,18 @@ class World {
     } else if (first && end.status.peer() != scenario_.victim) {
       violate(where + "blames rank " + std::to_string(end.status.peer()) + " for the death of " +
               std::to_string(scenario_.victim) + ": " + end.status.to_string());
+    }
+  }
+
+  // A later call that needs everybody cannot have gone well for anyone.
+  void check_all_learned() {
+    const bool had_to = std::any_of(scenario_.calls.begin() + scenario_.dissent + 1,
+                                    scenario_.calls.end(), needs_everybody);
+    if (!had_to) return;
+    for (int rank = 0; rank < scenario_.ranks; ++rank) {
+      if (failed_at_.count(rank) == 0) {
+        violate("rank " + std::to_string(rank) + " never learned that ranks disagreed");
+      }
     }
   }
 
@@ -278,7 +290,7 @@ class World {
   Nanos died_at_ = -1;
   int vanished_ = -1;
   bool replaced_ = false;
-  std::set<int> failed_;
+  std::map<int, Nanos> failed_at_;  // by rank: its first failure
   Outcome outcome_;
 };
 
