@@ -179,7 +179,7 @@ void LinkEndpoint::flush(int rail) {
   std::array<std::span<const std::byte>, kPieces> pieces;
   while (link_.has_output(rail)) {
     const std::size_t count = link_.output(pieces, rail);
-    if (count == 0) continue;  // another rail took what there was
+    if (count == 0) break;  // another rail took what there was
     std::size_t offered = 0;
     for (std::size_t i = 0; i < count; ++i) offered += pieces[i].size();
     const IoResult result = at(rail).io.write({pieces.data(), count});

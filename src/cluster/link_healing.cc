@@ -84,7 +84,7 @@ void Link::watch_rails(Nanos now) {
 
 // A frame, or the request for it, may have gone with a rail.
 void Link::repair_gap(Nanos now) {
-  if (now - gap_since_ < kGapLimit || SYNCLINE_PLANTED(gap_forgotten)) return;
+  if (now - gap_since_ < kGapLimit) return;
   gap_since_ = now;
   nacks_.push_back(received_ + 1);
 }

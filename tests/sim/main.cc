@@ -26,7 +26,7 @@ using syncline::sim::Scenario;
 
 constexpr std::array kPlanted = {
     "ack_off_by_one",       "resume_off_by_one", "no_duplicate_check", "no_payload_check",
-    "endless_patience",     "early_eviction",    "gap_forgotten",      "frames_die_with_the_rail",
+    "endless_patience",     "early_eviction",    "acks_ignored",       "frames_die_with_the_rail",
     "deaf_to_requests",     "window_ignored",    "order_ignored",      "any_segment",
     "added_twice",          "input_overwritten", "death_unreported",   "fingerprint_ignored",
     "early_frames_dropped", "nobody_told"};

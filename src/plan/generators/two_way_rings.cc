@@ -53,7 +53,9 @@ void copy_own_blocks(Builder& b, int n, int chunks_per_rank) {
 }
 
 bool two_way_supports(Collective kind, int n) {
-  return (kind == Collective::kAllReduce || has_blocks(kind)) && n >= 1 && n <= kRanksMaxQuadratic;
+  const bool has_kind = kind == Collective::kAllReduce || kind == Collective::kReduceScatter ||
+                        kind == Collective::kAllGather;
+  return has_kind && n >= 1 && n <= kRanksMaxQuadratic;
 }
 
 }  // namespace
