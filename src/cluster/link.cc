@@ -197,7 +197,7 @@ Incoming Link::on_frame(const std::byte* frame, transport::Frame& out, std::uint
   }
 }
 
-// Asks for no new frame's acknowledgement twice; true if the frame is new.
+// True if the frame is new; else the sender missed its acknowledgement.
 bool Link::note_received(std::uint32_t rail_seq) {
   const std::int32_t ahead = distance(received_, rail_seq);
   if (SYNCLINE_PLANTED(no_duplicate_check) && ahead <= 0) return true;

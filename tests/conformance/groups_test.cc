@@ -106,10 +106,10 @@ void make_and_drop(Communicator& world, int count) {
     Communicator group =
         world.split(i % 5 == 4 ? world.rank() % 2 : 0, i % 2 == 0 ? 0 : -world.rank());
     EXPECT_TRUE(works(group));
-    if (i % 10 == 0) {  // a child, and messages that nobody receives or waits for
+    if (i % 10 == 0) {  // a child, and messages that nobody receives
       Communicator child = group.split(0);
       std::vector<std::int32_t> x(100, i), y(100);
-      child.send({x.data(), x.size()}, (child.rank() + 1) % child.size());
+      child.send({x.data(), x.size()}, (child.rank() + 1) % child.size()).wait();  // eager
       if (i % 20 == 0) child.recv({y.data(), y.size()}, kAnySource).wait();
     }
   }
