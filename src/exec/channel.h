@@ -38,6 +38,7 @@ struct Channel {
   std::uint64_t pops_seen = 0;  // at the last tick
   Nanos blocked_since = 0;      // the frame in front has stood there since; 0: none has
   bool aside = false;           // frames that no operation wants are taken out of the way
+  bool ended = false;           // its endpoint was seen closed at the last tick
   bool lost = false;
 
  private:

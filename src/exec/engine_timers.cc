@@ -47,7 +47,12 @@ void Engine::watch_channel(Channel& channel, Nanos now, Nanos own_pause) {
   if (channel.lost) return;
   const Status status = channel.endpoint->status();
   if (status.code() == Code::kShutdown) return check_departed(channel, status, now);
-  if (!status.ok()) return lose_channel(channel, status);
+  if (!status.ok()) {
+    // What it sent before it died may still wait to be used: operations get one more turn.
+    if (channel.ended) return lose_channel(channel, status);
+    channel.ended = true;
+    return;
+  }
 
   const Nanos heard = channel.endpoint->last_heard();
   if (heard != channel.heard) {
