@@ -183,7 +183,7 @@ class TwoRails(Switched):
         both = self.rate_of(2)
         moment = time.monotonic()
         cut()
-        time.sleep(2)
+        time.sleep(1.5)
         calls = [end for begin, end in self.times() if end > moment - 0.5]
         stall = 1000 * max(later - earlier for earlier, later in zip(calls, calls[1:]))
         one = self.rate_of(3)
