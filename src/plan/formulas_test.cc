@@ -8,19 +8,12 @@
 
 #include "plan/generators.h"
 #include "plan/partition.h"
+#include "tests/harness/instrumented.h"
 
 namespace syncline::plan {
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr int kRanksCounted = 13;
-#else
-constexpr int kRanksCounted = 33;
-#endif
-#else
-constexpr int kRanksCounted = 33;
-#endif
+constexpr int kRanksCounted = harness::kInstrumented ? 13 : 33;
 
 std::string text_of(const Traffic& t) {
   return "sent " + std::to_string(t.messages_sent) + " messages " +

@@ -8,20 +8,12 @@
 #include "plan/checker.h"
 #include "plan/partition.h"
 #include "plan/text.h"
+#include "tests/harness/instrumented.h"
 
 namespace syncline::plan {
 namespace {
 
-// The release build proves them all; instrumented code is 20 times slower.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr int kRanksProved = 13;
-#else
-constexpr int kRanksProved = 33;
-#endif
-#else
-constexpr int kRanksProved = 33;
-#endif
+constexpr int kRanksProved = harness::kInstrumented ? 13 : 33;
 
 template <class Visit>
 void for_each_schedule(const Generator& generator, Visit visit) {

@@ -11,22 +11,12 @@
 #include "plan/formulas.h"
 #include "plan/generators.h"
 #include "plan/text.h"
+#include "tests/harness/instrumented.h"
 
 namespace syncline::plan {
 namespace {
 
-// Instrumented code takes every eleventh shape: the whole set would take minutes.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kShapeStride = 11;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr std::size_t kShapeStride = 11;
-#else
-constexpr std::size_t kShapeStride = 1;
-#endif
-#else
-constexpr std::size_t kShapeStride = 1;
-#endif
+constexpr std::size_t kShapeStride = harness::kInstrumented ? 11 : 1;
 
 using Shape = std::vector<int>;  // host of each rank
 

@@ -6,21 +6,14 @@
 #include "plan/partition.h"
 #include "tests/conformance/matrix.h"
 #include "tests/conformance/tally.h"
+#include "tests/harness/instrumented.h"
 #include "tests/harness/thread_job.h"
 
 namespace syncline::conformance {
 namespace {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SYNCLINE_INSTRUMENTED 1
-#endif
-#endif
-#ifdef SYNCLINE_INSTRUMENTED
-constexpr std::size_t kStride = 23;  // coprime to the number of levels of every factor
-#else
-constexpr std::size_t kStride = 1;
-#endif
+// Coprime to the number of levels of every factor.
+constexpr std::size_t kStride = harness::kInstrumented ? 23 : 1;
 
 class ThreadsMatrix : public ::testing::TestWithParam<std::tuple<Collective, int>> {
  protected:
