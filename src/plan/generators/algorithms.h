@@ -1,24 +1,21 @@
 // What the table in generators.cc names. Others use plan/generators.h.
 //
 // ring: reduce-scatter and all-gather around a ring of ranks (Patarasuk and Yuan, "Bandwidth
-// optimal
-//   all-reduce algorithms for clusters of workstations", 2009); broadcast and reduce as a chain.
-//   Sums in ring order, so it is never canonical.
+//   optimal all-reduce algorithms for clusters of workstations", 2009); broadcast and reduce as a
+//   chain. Sums in ring order, so it is never canonical.
 // one_shot: everyone sends to everyone who needs it; the receiver sums in canonical order. The only
 //   one for gather, scatter and all_to_all.
-// two_shot: part c goes to its owner c, who sums it in canonical order, finishes it and returns it
-// to
-//   all: the bytes of a ring, and 16-bit floats travel as 16 bits.
+// two_shot: part c goes to its owner c, who sums it in canonical order, finishes it and returns
+//   it to all: the bytes of a ring, and 16-bit floats travel as 16 bits.
 // tree: binomial tree, aligned so that it sums in canonical order for any root.
 // halving_doubling: recursive vector halving with distance doubling (Thakur, Rabenseifner and
-// Gropp,
-//   "Optimization of collective communication operations in MPICH", 2005), here with the distances
-//   in canonical order and, for other than powers of two, with the ranks above the largest power of
-//   two reducing among themselves before they join, so that it too sums in canonical order.
+//   Gropp, "Optimization of collective communication operations in MPICH", 2005), here with the
+//   distances in canonical order and, for other than powers of two, with the ranks above the
+//   largest power of two reducing among themselves before they join, so that it too sums in
+//   canonical order.
 // ring_bidirectional: two counter-rotating rings, each with half of every part: the n - 1 steps of
-// a
-//   ring, half the bytes in each direction of a link (compare Jain and Sabharwal,
-//   "Optimal bucket algorithms for large MPI collectives on torus interconnects", 2010).
+//   a ring, half the bytes in each direction of a link (compare Jain and Sabharwal, "Optimal
+//   bucket algorithms for large MPI collectives on torus interconnects", 2010).
 // ring_meet: every part goes both ways round and meets at its owner: floor(n / 2) steps in and as
 //   many out, the same bytes.
 // double_tree: two complementary binary trees, each with half of the vector, so that (almost) every
