@@ -18,7 +18,7 @@ using transport::tcp::PortRange;
 constexpr std::size_t kDataRailsMax = 8;
 constexpr int kBacklog = 1024;  // ranks arrive all at once
 
-Status unusable_address(std::string message) {
+Status bad_rendezvous(std::string message) {
   return Status(Code::kInvalidArgument, std::move(message));
 }
 
@@ -43,8 +43,8 @@ Result<std::vector<Fd>> adopt_listener(int fd) {
   const bool good =
       ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening == 1;
   if (!good) {
-    return unusable_address("SYNCLINE_RENDEZVOUS_FD=" + std::to_string(fd) +
-                            " is no listening socket");
+    return bad_rendezvous("SYNCLINE_RENDEZVOUS_FD=" + std::to_string(fd) +
+                          " is no listening socket");
   }
   (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
   (void)::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -66,8 +66,7 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
   };
   if (starts("tcp://")) {
     auto where = transport::tcp::parse_host_port(uri.substr(6));
-    if (!where.ok())
-      return unusable_address("rendezvous '" + uri + "': " + where.status().message());
+    if (!where.ok()) return bad_rendezvous("rendezvous '" + uri + "': " + where.status().message());
     out.where = std::move(where).value();
     return out;
   }
@@ -77,8 +76,8 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
     if (folder.compare(0, 2, "//") == 0) folder = folder.substr(2);
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
     if (folder.empty() || folder.front() != '/') {
-      return unusable_address("rendezvous '" + uri +
-                              "' needs an absolute folder, such as file:/shared/dir");
+      return bad_rendezvous("rendezvous '" + uri +
+                            "' needs an absolute folder, such as file:/shared/dir");
     }
     out.folder = folder;
     return out;
@@ -87,8 +86,8 @@ Result<RendezvousUri> parse_rendezvous_uri(const std::string& uri) {
     return Status(Code::kUnsupported,
                   "rendezvous '" + uri + "' is not built yet; use tcp://host:port");
   }
-  return unusable_address("rendezvous '" + uri +
-                          "' is neither tcp://host:port nor file:/dir nor slurm:");
+  return bad_rendezvous("rendezvous '" + uri +
+                        "' is neither tcp://host:port nor file:/dir nor slurm:");
 }
 
 Result<std::vector<Address>> rendezvous_addresses(const RendezvousConfig& config,
@@ -118,7 +117,7 @@ Result<std::vector<Fd>> open_rendezvous_listeners(const RendezvousConfig& config
                                                   const HostPort& where) {
   if (config.listen_fd >= 0) return adopt_listener(config.listen_fd);
   if (where.port == 0) {
-    return unusable_address(
+    return bad_rendezvous(
         "rendezvous port 0 needs an inherited listening socket (SYNCLINE_RENDEZVOUS_FD)");
   }
   const auto addresses = rendezvous_addresses(config, where);
