@@ -79,8 +79,8 @@ struct LinkStats {
 //
 // Events and transitions
 //   close()                        kOpen, kBroken -> kClosing; a goodbye enters the store
-//   goodbye_reached()              kOpen -> kClosing: frames before it were read; it is
-//   acknowledged on_end() of the last rail      kClosing with an empty store -> kClosed
+//   goodbye_reached()              kOpen -> kClosing: the frames before it were read
+//   on_end() of the last rail      kClosing with an empty store -> kClosed
 //                                  kOpen -> kBroken, unless the peer's goodbye is queued: kOpen
 //                                  until it is reached, then kClosed
 //   on_connected()                 a rail begins to resume; an older connection of it ends
@@ -149,6 +149,8 @@ class Link {
   std::size_t stored_bytes() const { return store_.bytes(); }
   bool is_up(int rail) const { return at(rail).state == RailState::kUp; }
   bool is_connected(int rail) const { return at(rail).state != RailState::kDown; }
+  // Some other rail is up and was heard lately.
+  bool another_is_alive(int rail, Nanos now) const;
   int rails() const { return config_.rails; }
   const LinkStats& stats() const { return stats_; }
   std::uint64_t bytes_repeated() const { return store_.bytes_repeated(); }
@@ -187,7 +189,6 @@ class Link {
 
   // link_healing.cc
   bool is_connected() const;
-  bool another_is_alive(int rail, Nanos now) const;
   void share_window();
   void end_rail(int rail);
   void watch_rails(Nanos now);

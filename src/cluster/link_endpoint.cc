@@ -49,7 +49,6 @@ LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
 LinkEndpoint::~LinkEndpoint() {
   link_.close();
   flush();
-  drop_probe();
   for (int rail = 0; rail < options_.rails; ++rail) unwatch(rail);
   if (options_.on_destroy) options_.on_destroy();
 }
@@ -199,7 +198,7 @@ void LinkEndpoint::flush(int rail) {
 void LinkEndpoint::progress(Nanos now) {
   now_ = now;
   read_ahead();
-  if (probe_.valid() || prober_ != nullptr) check_probe();
+  if (prober_ != nullptr) check_probe();
   link_.tick(now);
   act();
   if (options_.dial) dial(now);

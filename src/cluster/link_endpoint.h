@@ -25,10 +25,8 @@ struct LinkOptions {
   std::uint64_t view = 0;
   std::uint64_t self_incarnation = 0;
   std::uint64_t peer_incarnation = 0;
-  // Where the peer's process listens for connections of ranks: refused there means that it is dead.
-  // Empty (length() == 0): never probed, so that a broken link fails only by silence.
-  transport::tcp::Address peer_address;
-  // The same with a handshake, which the peer does not take for a port scan; may be empty.
+  // On the side that does not dial: asks the peer's address whether its process is still there. May
+  // be empty: a broken link then fails only by silence.
   std::function<std::unique_ptr<Connector>()> probe;
   Nanos silence = 10 * kSecond;
   Nanos suspect = kSecond;
@@ -80,6 +78,8 @@ class LinkEndpoint final : public transport::Endpoint {
     bool has_header = false;  // of the frame whose first bytes are staged
     bool wants_writable = false;
     std::unique_ptr<Connector> connector;
+    Nanos dial_at = 0;  // not before, while other rails carry the frames
+    Nanos pause = 0;
   };
   RailIo& at(int rail) { return rails_[static_cast<std::size_t>(rail)]; }
 
@@ -102,9 +102,7 @@ class LinkEndpoint final : public transport::Endpoint {
   void act();
   void dial(Nanos now);
   void dial_ended(int rail);
-  void start_probe();
   void check_probe();
-  void drop_probe();
 
   event::Poller& poller_;
   const Clock& clock_;
@@ -118,7 +116,6 @@ class LinkEndpoint final : public transport::Endpoint {
   std::size_t blocked_at_ = 0;  // bytes stored when a send was refused
   bool closure_shown_ = false;
   Nanos now_;  // newest time seen; exact enough for heartbeats
-  transport::tcp::Fd probe_;
   std::unique_ptr<Connector> prober_;
 };
 

@@ -81,7 +81,7 @@ class Child {
 // Rank 0, here.
 struct Survivor {
   explicit Survivor(Child& child, LinkOptions options = options_of(0, 1)) {
-    options.peer_address = child.address();
+    options.probe = ListenerProbe::of(child.address());
     options.log = [this](const std::string& line) { log += line + "\n"; };
     end = std::move(make_link_endpoint(poller, kClock, child.take_fd().release(), options)).value();
   }
@@ -237,7 +237,7 @@ TEST(LinkFaults, CutWithinAFrameDeliversNothingOfIt) {
 TEST(LinkFaults, BrokenLinkToALivingPeerIsLinkDown) {
   const tcp::Fd acceptor = listen_here();
   LinkOptions options = options_of(0, 1);
-  options.peer_address = tcp::local_address(acceptor.get());
+  options.probe = ListenerProbe::of(tcp::local_address(acceptor.get()));
   options.silence = 400 * kMillisecond;
   Plain plain(options);
   plain.fd.reset();

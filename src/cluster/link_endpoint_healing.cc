@@ -1,11 +1,18 @@
 // LinkEndpoint: new connections for rails that ended, and whether the peer is still there.
 #include <sys/epoll.h>
 
-#include <cerrno>
+#include <algorithm>
 
 #include "cluster/link_endpoint.h"
 
 namespace syncline::cluster {
+namespace {
+
+// Between attempts to bring back a rail that others stand in for.
+constexpr Nanos kSparePauseMin = 50 * kMillisecond;
+constexpr Nanos kSparePauseMax = kSecond;
+
+}  // namespace
 
 void LinkEndpoint::watch(int rail, std::unique_ptr<transport::Stream> stream) {
   unwatch(rail);
@@ -27,6 +34,7 @@ void LinkEndpoint::attach(int rail, std::unique_ptr<transport::Stream> stream) {
   if (rail < 0 || rail >= options_.rails || link_.state() == Link::State::kClosed) return;
   read_ahead(rail);  // what the old connection brought need not come again
   act();
+  if (link_.state() == Link::State::kClosed) return;
   now_ = clock_.now();
   link_.on_connected(rail, now_);
   (void)link_.take_actions();  // the old connection is replaced here, not closed
@@ -51,7 +59,7 @@ void LinkEndpoint::act() {
     for (int rail = 0; rail < options_.rails; ++rail) {
       if ((actions.disconnect >> rail & 1) != 0) unwatch(rail);
     }
-    if (actions.probe) start_probe();
+    if (actions.probe && options_.probe && prober_ == nullptr) prober_ = options_.probe();
   }
 }
 
@@ -61,9 +69,12 @@ void LinkEndpoint::dial(Nanos now) {
     std::unique_ptr<Connector>& connector = at(rail).connector;
     if (!link_.wants_connection(rail, now)) {
       connector.reset();
+      at(rail).pause = 0;
       continue;
     }
-    if (connector == nullptr) connector = options_.dial(rail);
+    const bool spare = link_.another_is_alive(rail, now);
+    if (connector == nullptr && (!spare || now >= at(rail).dial_at))
+      connector = options_.dial(rail);
     if (connector == nullptr) continue;  // no way there now
     connector->progress(now);
     if (connector->ended()) dial_ended(rail);
@@ -74,49 +85,17 @@ void LinkEndpoint::dial_ended(int rail) {
   const std::unique_ptr<Connector> connector = std::move(at(rail).connector);
   Connector::Outcome outcome = connector->take();
   if (outcome.stream != nullptr) return attach(rail, std::move(outcome.stream));
+  RailIo& each = at(rail);
+  each.pause = std::clamp(2 * each.pause, kSparePauseMin, kSparePauseMax);
+  each.dial_at = now_ + each.pause;
   link_.on_probe(outcome.verdict, now_);
 }
 
-void LinkEndpoint::start_probe() {
-  drop_probe();
-  if (options_.dial) return;
-  if (options_.probe) {
-    prober_ = options_.probe();
-    return;
-  }
-  if (options_.peer_address.length() == 0) return;
-  transport::tcp::Connecting attempt = transport::tcp::start_connect(options_.peer_address);
-  if (attempt.error != 0) {
-    const bool refused = attempt.error == ECONNREFUSED;
-    return link_.on_probe(refused ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
-  }
-  probe_ = std::move(attempt.fd);
-  poller_.add(probe_.get(), EPOLLOUT, [this](std::uint32_t) {
-    check_probe();
-    act();
-  });
-  check_probe();
-}
-
 void LinkEndpoint::check_probe() {
-  if (prober_ != nullptr) {
-    prober_->progress(now_);
-    if (!prober_->ended()) return;
-    const std::unique_ptr<Connector> ended = std::move(prober_);
-    return link_.on_probe(ended->take().verdict, now_);
-  }
-  const int error = transport::tcp::connect_error(probe_.get());
-  if (error == EINPROGRESS) return;
-  drop_probe();
-  if (error == 0) return link_.on_probe(ProbeResult::kAnswered, now_);
-  link_.on_probe(error == ECONNREFUSED ? ProbeResult::kRefused : ProbeResult::kNoAnswer, now_);
-}
-
-void LinkEndpoint::drop_probe() {
-  prober_.reset();
-  if (!probe_.valid()) return;
-  poller_.remove(probe_.get());
-  probe_.reset();
+  prober_->progress(now_);
+  if (!prober_->ended()) return;
+  const std::unique_ptr<Connector> ended = std::move(prober_);
+  link_.on_probe(ended->take().verdict, now_);
 }
 
 }  // namespace syncline::cluster

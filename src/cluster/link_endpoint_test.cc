@@ -42,7 +42,7 @@ harness::ConnectedPair make_pair_on(const char* host) {
   harness::ConnectedPair pair;
   auto handle_b = std::make_shared<tcp::Fd>(::dup(fd_b.get()));
   LinkOptions options_a = options_of(0, 1);
-  options_a.peer_address = listener_b->address;
+  options_a.probe = ListenerProbe::of(listener_b->address);
   pair.a = std::move(make_link_endpoint(*pair.poller_a, kClock, fd_a.release(), options_a)).value();
   pair.b = std::move(make_link_endpoint(*pair.poller_b, kClock, fd_b.release(), options_of(1, 0)))
                .value();

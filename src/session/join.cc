@@ -112,8 +112,6 @@ std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, cluster::Healer& he
   link.view = join.view.view;
   link.self_incarnation = join.self().incarnation;
   link.peer_incarnation = member.incarnation;
-  const auto addresses = value_or_throw(cluster::addresses_of(member));
-  if (!addresses.empty()) link.peer_address = addresses.front();
   link.silence = join.options.silence.count() * kMillisecond;
   link.suspect = INT64_MAX;  // the engine watches all transports alike
   link.log = join.log;
