@@ -5,11 +5,11 @@ SYNCLINE_HEAL_EVENTS scales the counts (100 = what a release wants, 5 by default
 
 import os
 import statistics
-import subprocess
 import time
 import unittest
 
-from two_hosts import TwoHosts, missing
+from switched_hosts import SwitchedHosts
+from two_hosts import missing
 
 REASON = missing()
 RANK = os.environ.get("SYNCLINE_NET_HEAL_RANK", "net_heal_rank")
@@ -25,48 +25,8 @@ def percentile(values, part):
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
 
 
-class Switched(TwoHosts):
-    """The hosts hang on one switch per rail: a namespace with a bridge and a shaped port for each."""
-
-    rails = 1
-    rate = "1gbit"
-
-    def join_hosts(self):
-        try:
-            self.join_by_switches()
-        except subprocess.CalledProcessError as error:
-            self.skipTest(f"no shaped bridges here: {error.stderr}")
-
-    def join_by_switches(self):
-        self.switches = [f"syn{os.getpid()}s{rail}" for rail in range(self.rails)]
-        for rail, switch in enumerate(self.switches):
-            self.ip("netns", "add", switch)
-            self.addCleanup(subprocess.run, ["ip", "netns", "del", switch], capture_output=True, check=False)
-            self.ip("-n", switch, "link", "add", "br0", "type", "bridge")
-            self.ip("-n", switch, "link", "set", "br0", "up")
-            for index, host in enumerate(self.hosts):
-                port = f"port{index}"
-                device = f"eth{rail}"
-                self.ip("link", "add", device, "netns", host.namespace, "type", "veth", "peer", "name", port, "netns", switch)
-                self.ip("-n", switch, "link", "set", port, "master", "br0", "up")
-                self.ip("-n", host.namespace, "addr", "add", f"10.77.{rail}.{index + 1}/24", "dev", device)
-                self.ip("-n", host.namespace, "link", "set", device, "up")
-                for namespace, name in ((host.namespace, device), (switch, port)):
-                    self.inside(namespace, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", self.rate, "burst", "128kb", "latency", "50ms")
-
-    @staticmethod
-    def inside(namespace, *command, check=True):
-        return subprocess.run(["ip", "netns", "exec", namespace, *command], check=check, capture_output=True, text=True)
-
-    def forward(self, switch, rule):
-        """One rule for every frame that the switch forwards; "" takes it away."""
-        self.inside(switch, "nft", "delete", "table", "bridge", "fault", check=False)
-        if rule:
-            made = self.inside(switch, "nft", "add table bridge fault", check=False)
-            if made.returncode != 0:
-                self.skipTest(f"nftables has no bridge family here: {made.stderr}")
-            self.inside(switch, "nft", f"add table bridge fault; add chain bridge fault c {{ type filter hook forward priority 0 ; }}; "
-                        f"add rule bridge fault c {rule}")
+class Healing(SwitchedHosts):
+    """A job of one rank a host that reduces without end and says when."""
 
     def start_job(self, count, **env):
         if not os.path.exists(os.path.join(self.hosts[0].home, ".config/syncline/job.key")):
@@ -113,7 +73,7 @@ class Switched(TwoHosts):
 
 
 @unittest.skipIf(REASON is not None, REASON)
-class OneRail(Switched):
+class OneRail(Healing):
     def test_resets_inside_large_calls(self):
         count = 64 * MIB // 4
         resets = int(os.environ.get("SYNCLINE_HEAL_RESETS", str(4 * EVENTS)))
@@ -149,7 +109,7 @@ class OneRail(Switched):
     def outages(self, cut, restore, label):
         self.start_job(16 * 1024)
         for seconds in (0.1, 1, 5, 8):
-            rounds = max(1, EVENTS * 1 // (1 if seconds <= 1 else 5))
+            rounds = EVENTS if seconds <= 1 or EVENTS >= 100 else max(1, EVENTS // 5)
             took = []
             for _ in range(rounds):
                 took.append(1000 * self.outage(cut, restore, seconds))
@@ -180,7 +140,7 @@ class OneRail(Switched):
 
 
 @unittest.skipIf(REASON is not None, REASON)
-class TwoRails(Switched):
+class TwoRails(Healing):
     rails = 2
 
     def rate_of(self, seconds):
