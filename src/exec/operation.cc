@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/planted.h"
+#include "base/ticks.h"
 #include "kernels/reduce.h"
 
 namespace syncline::exec {
@@ -270,6 +271,8 @@ bool Operation::execute_receive(const CompiledStep& step, Instance& instance) {
   }
   const Location dst = locate(step.dst, instance, extent);
   const Location incoming{const_cast<std::byte*>(payload.data), wide};
+  const bool timed = payload.spilled == SIZE_MAX && payload.bytes >= transport::kTimedBytesMin;
+  const std::uint64_t begin = timed ? ticks_now() : 0;
   if (step.kind == StepKind::kRecv) {
     copy(dst, incoming, extent.count, step.finish);
   } else {
@@ -282,6 +285,10 @@ bool Operation::execute_receive(const CompiledStep& step, Instance& instance) {
                       {dst.data, dst.accumulator}, {incoming.data, incoming.accumulator},
                       extent.count, 0);
     }
+  }
+  if (timed) {
+    Channel& channel = *request_.group->peers[static_cast<std::size_t>(step.peer)];
+    channel.endpoint->note_read(ticks_now() - begin);
   }
   release(step, payload);
   return true;

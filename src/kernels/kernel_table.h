@@ -25,6 +25,7 @@ struct KernelTable {
   // f16, bf16, by whether dst, a and b are accumulators (f32).
   BinaryKernel half_sum[kDTypeCount][2][2][2];
   ConvertKernel normalise;  // bool bytes -> 0 or 1
+  ConvertKernel stream;     // bytes, by non-temporal stores; dst aligned to a vector
 };
 
 // The table for this CPU, chosen on the first call. Thread-safe.

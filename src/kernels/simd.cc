@@ -1,8 +1,11 @@
 // Compiled once per instruction set by Highway; see hwy/foreach_target.h.
+#include <hwy/cache_control.h>
+
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/kernel_table.h"
+#include "kernels/stream_copy.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd.cc"
@@ -56,6 +59,17 @@ void fill_bool(KernelTable& table) {
   table.normalise = normalise;
 }
 
+void stream(void* dst, const void* src, std::size_t bytes) {
+  const hn::ScalableTag<std::uint8_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto* to = static_cast<std::uint8_t*>(dst);
+  const auto* from = static_cast<const std::uint8_t*>(src);
+  std::size_t at = 0;
+  for (; at + lanes <= bytes; at += lanes) hn::Stream(hn::LoadU(d, from + at), d, to + at);
+  std::memcpy(to + at, from + at, bytes - at);
+  hwy::FlushStream();
+}
+
 template <class Half>
 void fill_half(KernelTable& table, DType type) {
   table.widen[at(type)] = convert<AsF32, Half>;
@@ -84,6 +98,7 @@ KernelTable make_table() {
   fill_bool(table);
   fill_half<AsF16>(table, DType::kF16);
   fill_half<AsBF16>(table, DType::kBF16);
+  table.stream = stream;
   return table;
 }
 
@@ -98,6 +113,10 @@ HWY_EXPORT(make_table);
 const KernelTable& kernel_table() {
   static const KernelTable table = HWY_DYNAMIC_DISPATCH(make_table)();
   return table;
+}
+
+void stream_copy(void* dst, const void* src, std::size_t bytes) {
+  kernel_table().stream(dst, src, bytes);
 }
 
 }  // namespace syncline::kernels

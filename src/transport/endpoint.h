@@ -24,6 +24,7 @@
 namespace syncline::transport {
 
 inline constexpr std::size_t kFrameBytesMax = 256 * 1024;
+inline constexpr std::size_t kTimedBytesMin = 16 * 1024;
 
 enum class FrameType : std::uint8_t {
   kData = 1,    // payload of an operation
@@ -69,6 +70,9 @@ class Endpoint {
 
   // The oldest unread frame, or nullptr. May do non-blocking I/O. Stays the same until pop().
   virtual const Frame* front() = 0;
+  // How long the reader was busy with front()'s payload, in ticks (base/ticks.h): for transports
+  // that adapt. Optional, before pop(); of interest from kTimedBytesMin on.
+  virtual void note_read(std::uint64_t /*ticks*/) {}
   // Drops front() and frees its staging.
   virtual void pop() = 0;
 

@@ -5,6 +5,8 @@
 
 #include "base/assert.h"
 #include "base/asymmetric_fence.h"
+#include "base/ticks.h"
+#include "kernels/stream_copy.h"
 
 namespace syncline::transport {
 namespace {
@@ -26,7 +28,7 @@ void init_ring(void* memory) {
 }
 
 RingProducer::RingProducer(void* memory, std::size_t capacity)
-    : control_(static_cast<RingControl*>(memory)) {
+    : control_(static_cast<RingControl*>(memory)), choice_(capacity) {
   SYNCLINE_ASSERT((capacity & (capacity - 1)) == 0, "ring capacity is a power of two");
   auto* records = static_cast<std::byte*>(memory) + kRingRecordsOffset;
   lanes_[0] = {&control_->heads[0], records, kSmallCapacity};
@@ -68,7 +70,7 @@ bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
 
   RecordHeader* record = lane.header_at(position);
   auto* staged = reinterpret_cast<std::byte*>(record) + sizeof(RecordHeader);
-  if (header.length != 0) std::memcpy(staged, payload, header.length);
+  const Stores stores = copy_in(staged, payload, header.length);
   // The header comes last, together with its stamp: the consumer polls this cache line and would
   // take it away in between.
   record->op = header.op;
@@ -79,11 +81,30 @@ bool RingProducer::try_push(const FrameHeader& header, const void* payload) {
   record->fingerprint = header.fingerprint;
   record->flags = header.flags;
   record->type = static_cast<std::uint8_t>(header.type);
-  record->has_fingerprint = header.has_fingerprint ? 1 : 0;
+  record->marks = static_cast<std::uint8_t>((header.has_fingerprint ? kHasFingerprint : 0) |
+                                            (stores == Stores::kStreaming ? kStreamed : 0));
   record->number = number_++;
   publish(lane, position, bytes);
   if (&lane == &lanes_[0]) prefetch_next(lane, bytes);
   return true;
+}
+
+Stores RingProducer::copy_in(std::byte* staged, const void* payload, std::size_t bytes) {
+  if (bytes < kTimedBytesMin) {
+    if (bytes != 0) std::memcpy(staged, payload, bytes);
+    return Stores::kCached;
+  }
+  const Stores stores = choice_.current();
+  const std::uint64_t begin = ticks_now();
+  if (stores == Stores::kStreaming) {
+    kernels::stream_copy(staged, payload, bytes);
+  } else {
+    std::memcpy(staged, payload, bytes);
+  }
+  choice_.wrote(bytes, ticks_now() - begin,
+                {control_->read_costs[0].load(std::memory_order_relaxed),
+                 control_->read_costs[1].load(std::memory_order_relaxed)});
+  return stores;
 }
 
 // Takes the cache lines of the next record from the consumer's core before they are needed: the
@@ -183,10 +204,19 @@ bool RingConsumer::take(const Lane& lane, const RecordHeader& record) {
   header.segment = record.segment;
   header.length = length;
   header.fingerprint = record.fingerprint;
-  header.has_fingerprint = record.has_fingerprint != 0;
+  header.has_fingerprint = (record.marks & kHasFingerprint) != 0;
+  front_streamed_ = (record.marks & kStreamed) != 0;
   front_.payload = reinterpret_cast<const std::byte*>(&record) + sizeof(RecordHeader);
   has_front_ = true;
   return true;
+}
+
+void RingConsumer::note_read(std::uint64_t ticks) {
+  SYNCLINE_ASSERT(has_front_, "note_read without front");
+  if (front_.header.length < kTimedBytesMin) return;
+  const std::size_t stores = front_streamed_ ? 1 : 0;
+  read_costs_[stores].note(ticks, front_.header.length);
+  control_->read_costs[stores].store(read_costs_[stores].value(), std::memory_order_relaxed);
 }
 
 void RingConsumer::pop() {

@@ -25,11 +25,13 @@
 // sleeps of the executor are therefore bounded.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "transport/endpoint.h"
+#include "transport/store_choice.h"
 
 namespace syncline::transport {
 
@@ -46,7 +48,13 @@ struct RingControl {
   alignas(64) std::atomic<std::uint32_t> producer_waits{0};
   alignas(64) std::atomic<std::uint64_t> heartbeat{0};  // producer's process: grows every 100 ms
   alignas(64) std::atomic<std::uint32_t> goodbye{0};    // producer: no record follows
+  // Consumer: SmoothedCost of reading, by Stores.
+  alignas(64) std::array<std::atomic<std::uint32_t>, kStoresCount> read_costs{};
 };
+
+// RecordHeader::marks
+inline constexpr std::uint8_t kHasFingerprint = 1;
+inline constexpr std::uint8_t kStreamed = 2;  // the payload was written by streaming stores
 
 struct alignas(64) RecordHeader {
   std::atomic<std::uint64_t> stamp{0};
@@ -57,8 +65,8 @@ struct alignas(64) RecordHeader {
   std::uint32_t length = 0;
   Fingerprint fingerprint{};
   std::uint16_t flags = 0;
-  std::uint8_t type = 0;  // FrameType; 0 = pad
-  std::uint8_t has_fingerprint = 0;
+  std::uint8_t type = 0;     // FrameType; 0 = pad
+  std::uint8_t marks = 0;    // kHasFingerprint, kStreamed
   std::uint32_t number = 0;  // in the queue, modulo 2^32
 };
 static_assert(sizeof(RecordHeader) == 64);
@@ -103,12 +111,14 @@ class RingProducer {
     bool has_room(std::size_t bytes);
   };
   Lane* lane_with_room(std::size_t payload_bytes);
+  Stores copy_in(std::byte* staged, const void* payload, std::size_t bytes);
   void prefetch_next(const Lane& lane, std::size_t bytes) const;
   static void publish(Lane& lane, std::uint64_t position, std::size_t bytes);
 
   RingControl* control_;
   Lane lanes_[2];
   std::uint32_t number_ = 0;
+  StoreChoice choice_;
 };
 
 // Externally synchronised: one consumer thread at a time.
@@ -122,6 +132,8 @@ class RingConsumer {
     if (has_front_) return &front_;
     return poll() ? &front_ : nullptr;
   }
+  // How long reading the front's large payload took (base/ticks.h).
+  void note_read(std::uint64_t ticks);
   void pop();
   // True if the producer waits for room; clears the request. Ask after pop().
   bool take_producer_wait();
@@ -153,7 +165,9 @@ class RingConsumer {
   std::uint32_t number_ = 0;  // of the record to read next
   std::size_t front_lane_ = 0;
   bool has_front_ = false;
+  bool front_streamed_ = false;
   bool corrupt_ = false;
+  std::array<SmoothedCost, kStoresCount> read_costs_;
   Frame front_;
 };
 

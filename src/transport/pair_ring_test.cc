@@ -46,6 +46,32 @@ TEST(PairRing, CarriesEverySizeAroundTheLapEnd) {
   }
 }
 
+// Payloads large enough to be streamed, long enough for both kinds of stores to have their turn.
+TEST(PairRing, CarriesLargePayloadsByEitherKindOfStores) {
+  constexpr std::size_t kLarge = 128 << 10;
+  std::vector<std::byte> memory(ring_bytes(kLarge) + 64);
+  void* aligned = memory.data();
+  std::size_t space = memory.size();
+  std::align(64, ring_bytes(kLarge), aligned, space);
+  init_ring(aligned);
+  RingProducer producer(aligned, kLarge);
+  RingConsumer consumer(aligned, kLarge);
+  const auto* control = static_cast<const RingControl*>(aligned);
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    const std::size_t bytes = kTimedBytesMin + i * 37 % 6000;
+    std::vector<std::byte> payload(bytes);
+    for (std::size_t at = 0; at < bytes; ++at) payload[at] = static_cast<std::byte>(at * 7 + i);
+    ASSERT_TRUE(producer.try_push(header_of(i, bytes), payload.data())) << i;
+    const Frame* frame = consumer.front();
+    ASSERT_NE(frame, nullptr) << i;
+    ASSERT_EQ(std::memcmp(frame->payload, payload.data(), bytes), 0) << i;
+    consumer.note_read(1000);
+    consumer.pop();
+  }
+  EXPECT_NE(control->read_costs[0].load(), 0u);
+  EXPECT_NE(control->read_costs[1].load(), 0u) << "nothing was streamed";
+}
+
 // Payload that looks like the next record's stamp at every aligned place.
 TEST(PairRing, NeverTakesPayloadForAHeader) {
   Ring ring;

@@ -31,6 +31,7 @@ class RingEndpoint : public Endpoint {
 
   SendResult try_send(const FrameHeader& header, const void* payload) override;
   const Frame* front() override { return consumer_.front(); }
+  void note_read(std::uint64_t ticks) override { consumer_.note_read(ticks); }
   void pop() override;
   void progress(Nanos now) override;
   bool arm() override;
