@@ -1,4 +1,5 @@
 """PyTorch's Gloo backend in the same loop as all_reduce.h; run with RANK, WORLD_SIZE and MASTER_* set."""
+import datetime
 import json
 import statistics
 import sys
@@ -11,7 +12,7 @@ import torch.distributed as dist
 def main():
     size = int(sys.argv[1])
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     rank, ranks = dist.get_rank(), dist.get_world_size()
     data = torch.full((size // 4,), float(rank + 1))
 

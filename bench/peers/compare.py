@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 
+LIMIT_S = 120  # of one measurement
 HERE = pathlib.Path(__file__).resolve().parent
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -32,7 +33,10 @@ def size_name(size):
 
 
 def read_row(command, environment=None):
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise SystemExit(f"no result within {LIMIT_S} s from {' '.join(map(str, command))}") from error
     for line in done.stdout.splitlines():
         start = line.find('{"bytes"')
         if start >= 0:
@@ -60,10 +64,15 @@ def run_gloo(options, size):
     script = [options.python, HERE / "all_reduce_gloo.py", str(size)]
     others = [subprocess.Popen(script, env=dict(environment, RANK=str(rank)))
               for rank in range(1, options.np)]
-    row = read_row(script, dict(environment, RANK="0"))
-    for other in others:
-        other.wait(60)
-    return row
+    try:
+        row = read_row(script, dict(environment, RANK="0"))
+        for other in others:
+            other.wait(LIMIT_S)
+        return row
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 RUNNERS = {"syncline": run_syncline, "mpi": run_mpi, "gloo": run_gloo}
