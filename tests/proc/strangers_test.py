@@ -96,7 +96,7 @@ class Garbage(RanksTest):
         lines = [line for line in one.err().splitlines() if "refused a connection from " in line]
         self.assertGreaterEqual(len(lines), 1, one.err())
         self.assertLessEqual(len(lines), 2 + seconds // 5, one.err())
-        self.assertEqual(len(lines), len(one.err().splitlines()), "other lines came too: " + one.err())
+        self.assertLess(len(one.err().splitlines()), len(lines) + 10, "the log is flooded: " + one.err())
 
     def test_at_every_port_of_a_running_job(self):
         job = [self.start_rank(rank, 2, self.uri, "--until", self.path("stop"), SYNCLINE_TRANSPORT="tcp") for rank in range(2)]
