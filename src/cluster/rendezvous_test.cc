@@ -167,7 +167,7 @@ TEST(Rendezvous, WithoutARunIdRanksOfTheSameParentArePreferred) {
 TEST(Rendezvous, WithoutARunIdTwinsEndTheJob) {
   Place place;
   auto ranks = job(3, place, "");
-  ranks.pop_back();
+  ranks.pop_back();  // so that it cannot start before the second one comes
   ranks.push_back(like(ranks[1]));
   run(ranks);
   for (auto& rank : ranks) {

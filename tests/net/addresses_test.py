@@ -32,7 +32,7 @@ class Addresses(TwoHosts):
     def run_job(self, server, client):
         """Rank 0 first, so that only the way to it takes time. Seconds from the other's start to the job's."""
         host = self.hosts[0]
-        common = {"SYNCLINE_WORLD_SIZE": 2, "SYNCLINE_LOCAL_WORLD_SIZE": 2, "SYNCLINE_TRANSPORT": "tcp"}
+        common = {"SYNCLINE_WORLD_SIZE": 2, "SYNCLINE_LOCAL_WORLD_SIZE": 2, "SYNCLINE_TRANSPORT": "tcp", "SYNCLINE_SUSPECT_MS": "9s"}
         uris = [server, client]
         ranks = []
         for rank in range(2):
