@@ -30,8 +30,9 @@ class Acceptor {
   static constexpr std::size_t kHalfOpenMax = 64;
   static constexpr Nanos kPause = 100 * kMillisecond;
   // A hello follows the connection at once, and its tag needs the key: whoever is not that far
-  // holds up others. 6400 a second may do so before a rank has to dial twice.
-  static constexpr Nanos kHelloPatience = 10 * kMillisecond;
+  // holds up others. 2500 a second may do so before a rank has to dial twice; less patience would
+  // have a flood cost this rank more.
+  static constexpr Nanos kHelloPatience = 25 * kMillisecond;
 
   // May destroy neither the acceptor nor the poller.
   using OnAccept = std::function<void(AuthenticatedSocket socket)>;
