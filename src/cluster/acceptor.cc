@@ -87,8 +87,10 @@ void Acceptor::admit(Fd fd) {
 
 bool Acceptor::make_room(Nanos now) {
   for (auto it = half_open_.begin(); it != half_open_.end(); ++it) {
-    if (it->socket->heard_anything() || now - it->since < kPause) continue;
-    refuse(it->source, "said nothing and others wait");
+    if (now - it->since < kHelloPatience) continue;
+    it->socket->hear();  // this loop may be late, not the peer
+    if (it->socket->core().state() != Handshake::State::kAwaitHello) continue;
+    refuse(it->source, "sent no hello and others wait");
     half_open_.erase(it);
     return true;
   }

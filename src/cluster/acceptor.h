@@ -20,15 +20,19 @@ struct AcceptorOptions {
 };
 
 // Confined to its poller. At most kHalfOpenMax connections are in their handshake at once, each
-// with 2 s and less than 4 KiB; when all are taken, the oldest one that has said nothing for 100 ms
-// makes room, else the newcomer is told "busy" and dials again. Out of descriptors, it stops
-// accepting for 100 ms: the kernel keeps the callers waiting.
+// with 2 s and less than 4 KiB; when all are taken, the oldest one without a whole hello after
+// kHelloPatience makes room, else the newcomer is told "busy" and dials again. Out of descriptors,
+// it stops accepting for 100 ms: the kernel keeps the callers waiting.
 //
 // Probes (wire::ConnectionRole::kProbe) are answered and closed without asking anyone.
 class Acceptor {
  public:
   static constexpr std::size_t kHalfOpenMax = 64;
   static constexpr Nanos kPause = 100 * kMillisecond;
+  // A hello follows the connection at once, and its tag needs the key: whoever is not that far
+  // holds up others. 2500 a second may do so before a rank has to dial twice; less patience would
+  // have a flood cost this rank more.
+  static constexpr Nanos kHelloPatience = 25 * kMillisecond;
 
   // May destroy neither the acceptor nor the poller.
   using OnAccept = std::function<void(AuthenticatedSocket socket)>;

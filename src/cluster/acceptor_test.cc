@@ -124,13 +124,15 @@ TEST_F(AcceptorTest, SilenceEndsAfterTwoSeconds) {
 
 TEST_F(AcceptorTest, HalfOpenConnectionsAreBoundedAndRanksStillGetIn) {
   std::vector<transport::tcp::Fd> visitors;
-  for (std::size_t i = 0; i < Acceptor::kHalfOpenMax; ++i) visitors.push_back(visit());
+  for (std::size_t i = 0; i < Acceptor::kHalfOpenMax; ++i) {
+    visitors.push_back(visit(i % 2 == 0 ? "" : "SYNCLINE"));
+  }
   step_until([&] { return acceptor_->half_open() == Acceptor::kHalfOpenMax; });
   const auto refused = visit();
   step_until([&] { return closed(refused); });
   EXPECT_EQ(acceptor_->half_open(), Acceptor::kHalfOpenMax);
-  // 100 ms later the oldest silent one makes room.
-  clock_.advance(Acceptor::kPause);
+  // A little later the oldest one without a hello makes room, whatever it began to say.
+  clock_.advance(Acceptor::kHelloPatience);
   Dialer dialer(poller_, clock_, dial_options());
   step_until([&] {
     dialer.progress(clock_.now());
@@ -139,6 +141,7 @@ TEST_F(AcceptorTest, HalfOpenConnectionsAreBoundedAndRanksStillGetIn) {
   EXPECT_LE(acceptor_->half_open(), Acceptor::kHalfOpenMax);
 }
 
+// SEC-01: counted, and logged once.
 TEST_F(AcceptorTest, FloodCostsOneLogLine) {
   for (int i = 0; i < 200; ++i) {
     const auto fd = visit("GET / HTTP/1.0\r\n\r\n");

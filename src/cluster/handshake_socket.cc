@@ -34,6 +34,10 @@ void HandshakeSocket::progress(Nanos now) {
   unwatch();
 }
 
+void HandshakeSocket::hear() {
+  if (!ended()) on_ready();
+}
+
 void HandshakeSocket::on_ready() {
   write();
   read();
@@ -52,7 +56,6 @@ void HandshakeSocket::read() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (got <= 0) return core_.on_eof();
-    heard_ = true;
     core_.on_bytes(std::span(buffer).first(static_cast<std::size_t>(got)));
     write();
   }

@@ -30,12 +30,13 @@ class HandshakeSocket {
   HandshakeSocket(const HandshakeSocket&) = delete;
   HandshakeSocket& operator=(const HandshakeSocket&) = delete;
 
+  // Reads what is there, whether or not the poller has said so yet.
+  void hear();
   // Fires the deadline.
   void progress(Nanos now);
   // Done or failed, and what had to be said is written.
   bool ended() const;
   const Handshake& core() const { return core_; }
-  bool heard_anything() const { return heard_; }
   Nanos deadline() const { return deadline_; }
 
   // Precondition: ended() and core().done().
@@ -52,7 +53,6 @@ class HandshakeSocket {
   Handshake core_;
   Nanos deadline_;
   std::vector<std::byte> unsent_;
-  bool heard_ = false;
   bool watched_ = false;
 };
 

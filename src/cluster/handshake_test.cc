@@ -132,6 +132,7 @@ TEST(Handshake, EveryFlippedByteIsRejected) {
   }
 }
 
+// SEC-04
 TEST(Handshake, ReplayedMessagesGetNowhere) {
   Bytes hello;
   Bytes finish;

@@ -93,6 +93,10 @@ bool InterfaceFilter::admits(const std::string& name) const {
   return listed != exclude_;
 }
 
+bool InterfaceFilter::lists(const std::string& name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
 Result<InterfaceFilter> interface_filter(const std::string& option, const EnvLookup& lookup) {
   if (!option.empty()) return InterfaceFilter::parse(option);
   for (const char* name :
@@ -135,6 +139,9 @@ Result<std::vector<Interface>> select_interfaces(const std::vector<Interface>& a
     chosen.erase(std::remove_if(chosen.begin(), chosen.end(),
                                 [](const Interface& each) { return each.loopback; }),
                  chosen.end());
+  }
+  // Whoever excludes one has not asked for all others.
+  if (!filter.chooses()) {
     drop_if_others_remain(chosen, [](const Interface& each) { return is_virtual(each.name); });
   }
   drop_if_others_remain(chosen, [](const Interface& each) { return each.link_local; });
@@ -144,7 +151,11 @@ Result<std::vector<Interface>> select_interfaces(const std::vector<Interface>& a
                                    : std::string("no interface that reaches other hosts is up");
     return Status(Code::kInvalidArgument, wanted + "; there are: " + names_of(all));
   }
-  // Interfaces in the kernel's order, IPv4 first within each.
+  // Else interfaces in the kernel's order, IPv4 first within each.
+  if (filter.chooses()) {
+    std::stable_partition(chosen.begin(), chosen.end(),
+                          [&](const Interface& each) { return filter.lists(each.name); });
+  }
   std::vector<std::string> order;
   for (const Interface& each : chosen) {
     if (std::find(order.begin(), order.end(), each.name) == order.end()) order.push_back(each.name);
@@ -157,6 +168,16 @@ Result<std::vector<Interface>> select_interfaces(const std::vector<Interface>& a
     return position(a) < position(b);
   });
   return chosen;
+}
+
+std::string interface_name(const Address& address) {
+  const auto all = list_interfaces();
+  if (!all.ok()) return "";
+  const auto& list = all.value();
+  const auto found = std::find_if(list.begin(), list.end(), [&](const Interface& each) {
+    return each.address.host() == address.host();
+  });
+  return found == list.end() ? "" : found->name;
 }
 
 }  // namespace syncline::cluster

@@ -4,9 +4,10 @@
 //   "=eth0,eth1"    exactly these names
 //   "^lo,docker0"   all but names that begin so
 //   "^=eth0"        all but exactly these
-//   ""              the default: up, never loopback; docker*, veth*, br-*, virbr*, cni* and
-//   flannel* only
-//                   when there is no other
+//   ""              the default: up, never loopback
+//
+// What no list names is taken only when there is no other: docker*, veth*, br-*, virbr*, cni* and
+// flannel*.
 #pragma once
 
 #include <string>
@@ -36,6 +37,10 @@ class InterfaceFilter {
 
   bool given() const { return !names_.empty(); }
   bool admits(const std::string& name) const;
+  // Says which to use, not only which to leave alone.
+  bool chooses() const { return given() && !exclude_; }
+  // Has exactly this name in its list.
+  bool lists(const std::string& name) const;
   const std::string& text() const { return text_; }
 
  private:
@@ -51,10 +56,14 @@ Result<InterfaceFilter> interface_filter(const std::string& option, const EnvLoo
 // All up interfaces with an IPv4 or IPv6 address, in the kernel's order.
 Result<std::vector<Interface>> list_interfaces();
 
-// Those to use with other hosts, best first: IPv4 before IPv6 within an interface, link-local
+// Those to use with other hosts, best first: an interface that is listed by its full name before
+// one that only begins so (eth0 and eth0.17), IPv4 before IPv6 within an interface, link-local
 // addresses last and only without others. Loopback only if the filter names it. kInvalidArgument,
 // listing what is there, when none is left.
 Result<std::vector<Interface>> select_interfaces(const std::vector<Interface>& all,
                                                  const InterfaceFilter& filter);
+
+// The name of the interface that has this address; "" if there is none.
+std::string interface_name(const transport::tcp::Address& address);
 
 }  // namespace syncline::cluster

@@ -1,3 +1,4 @@
+// NET-04; with real interfaces: tests/net/interfaces_test.py.
 #include "cluster/interfaces.h"
 
 #include <gmock/gmock.h>
@@ -44,9 +45,17 @@ TEST(Interfaces, PrefixExactAndExclusion) {
   EXPECT_THAT(chosen("=eth0.17,docker0"), ElementsAre("172.17.0.1", "10.0.17.1"));
   EXPECT_THAT(chosen("^docker0"), ElementsAre("10.0.0.1", "fd00::1", "10.0.17.1"));
   EXPECT_THAT(chosen("^lo,docker,eth0."), ElementsAre("10.0.0.1", "fd00::1"));
-  EXPECT_THAT(chosen("^=eth0"), ElementsAre("172.17.0.1", "10.0.17.1"));
+  EXPECT_THAT(chosen("^=eth0"), ElementsAre("10.0.17.1"));
+  EXPECT_THAT(chosen("^lo"), ElementsAre("10.0.0.1", "fd00::1", "10.0.17.1"));
+  EXPECT_THAT(chosen("^eth"), ElementsAre("172.17.0.1"));
   EXPECT_THAT(chosen("docker0"), ElementsAre("172.17.0.1"));
   EXPECT_THAT(chosen("=lo"), ElementsAre("127.0.0.1", "::1"));
+}
+
+TEST(Interfaces, FullNamesComeFirst) {
+  const std::vector<Interface> host{make("eth0.17", "10.0.17.1"), make("eth0", "10.0.0.1")};
+  EXPECT_THAT(chosen("eth0", host), ElementsAre("10.0.0.1", "10.0.17.1"));
+  EXPECT_THAT(chosen("eth", host), ElementsAre("10.0.17.1", "10.0.0.1"));
 }
 
 TEST(Interfaces, DockerOnlyWhenNothingElseIsThere) {
@@ -95,6 +104,8 @@ TEST(Interfaces, RealHostHasLoopback) {
   EXPECT_TRUE(std::any_of(all.value().begin(), all.value().end(), [](const Interface& each) {
     return each.loopback && each.address.is_loopback();
   }));
+  EXPECT_EQ(interface_name(transport::tcp::parse_literal("127.0.0.1", 80).value()), "lo");
+  EXPECT_EQ(interface_name(transport::tcp::parse_literal("192.0.2.1", 80).value()), "");
 }
 
 }  // namespace

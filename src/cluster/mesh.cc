@@ -99,8 +99,10 @@ class MeshBuilder {
     const int peer = socket.peer_rank;
     const bool listed =
         std::find(config_.peers.begin(), config_.peers.end(), peer) != config_.peers.end();
-    const bool expected =
-        listed && peer > config_.rank && socket.peer_incarnation == member(peer).incarnation;
+    // A faster peer may already heal its link: its first connection is good, or fails in the link.
+    const bool first = socket.role == wire::ConnectionRole::kData;
+    const bool expected = listed && first && peer > config_.rank &&
+                          socket.peer_incarnation == member(peer).incarnation;
     if (!expected) return mesh_.acceptor->note_refusal(socket, "not expected in this mesh");
     admitting_.push_back(
         std::make_unique<ControlChannel>(poller_, std::move(socket), kMessageBytesMax));

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <set>
 
+#include "cluster/processes.h"
+
 namespace syncline::cluster {
 namespace {
 
@@ -55,6 +57,12 @@ Result<std::vector<Fd>> adopt_listener(int fd) {
 
 bool open_without_key(const RendezvousConfig& config, const Address& address) {
   return config.key.absent() && !config.insecure && !address.is_loopback();
+}
+
+Status with_owner(const Status& busy, std::uint16_t port) {
+  const std::string owner = listener_on_port(port);
+  if (owner.empty()) return busy;
+  return Status(busy.code(), busy.message() + "; " + owner + " listens there");
 }
 
 }  // namespace
@@ -137,7 +145,7 @@ Result<std::vector<Fd>> open_rendezvous_listeners(const RendezvousConfig& config
     // An address of another host or family is no obstacle while one of the name's addresses is
     // ours.
     const bool busy = fd.status().code() == Code::kExhausted;
-    if (busy) return fd.status();
+    if (busy) return with_owner(fd.status(), address.port());
     if (first_error.ok()) first_error = fd.status();
   }
   if (!listeners.empty()) return listeners;

@@ -80,6 +80,7 @@ TEST_F(RendezvousFileTest, FolderIsCreated) {
   expect_joined(ranks);
 }
 
+// NET-05, as far as RendezvousFileTest goes; with processes: tests/proc/meeting_test.py.
 TEST_F(RendezvousFileTest, FileOfAKilledRunIsReplaced) {
   Place gone;
   const std::string address = gone.address.to_string();

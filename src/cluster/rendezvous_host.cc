@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "base/assert.h"
 #include "cluster/host_identity.h"
+#include "cluster/processes.h"
 
 namespace syncline::cluster {
 namespace {
@@ -123,21 +125,33 @@ void RendezvousHost::on_join(Guest& guest, Member member, Nanos) {
   guest.member = std::move(member);
 }
 
+// Of two processes that claim a rank, the one of this job is closer.
+int RendezvousHost::closeness(const Member& member) const {
+  if (member.host_id != self_.host_id) return 0;
+  if (member.launcher_pid == self_.launcher_pid) return INT_MAX;
+  return common_ancestors(member.pid, self_.pid);
+}
+
 // False: `guest` was refused.
 bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   Guest* earlier = guest_of(member.rank);
   if (earlier == nullptr) return true;
   const bool same_process = earlier->member->incarnation == member.incarnation;
-  const auto ours = [&](const Member& each) {
-    return each.host_id == self_.host_id && each.launcher_pid == self_.launcher_pid;
-  };
-  const bool better = config_.run_id.empty() && ours(member) && !ours(*earlier->member);
-  const std::string why = "rank " + std::to_string(member.rank) + " is there already (";
+  const bool named = !config_.run_id.empty();
+  const int ahead = named ? 0 : closeness(member) - closeness(*earlier->member);
+  const std::string rank = "rank " + std::to_string(member.rank);
+  const std::string why = rank + " is there already (";
   const std::string advice =
       "); give each job its own SYNCLINE_RUN_ID or address, and each process its own rank";
-  if (same_process || better) {
+  if (same_process || ahead > 0) {
     refuse(*earlier, Code::kMismatch, why + describe(member) + advice);
     return true;
+  }
+  if (!named && ahead == 0) {
+    fail(Status(Code::kMismatch, rank + " is there twice and nothing tells whose it is (" +
+                                     describe(*earlier->member) + "; " + describe(member) + advice)
+             .with_peer(member.rank));
+    return false;
   }
   refuse(guest, Code::kMismatch, why + describe(*earlier->member) + advice);
   return false;

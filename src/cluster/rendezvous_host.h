@@ -3,9 +3,10 @@
 //
 // States: gathering -> confirming -> ended. A guest that leaves while gathering is awaited again;
 // one that leaves while confirming fails the job. A rank that is there twice: the second is
-// refused, except that without a run id the one with rank 0's own parent process is preferred (two
-// jobs of one host that were given the same address); while a guest of this host has another
-// parent, the table waits kSettle for a better one.
+// refused, except that without a run id the one whose process is closer to rank 0's is preferred
+// (two jobs of one host that were given the same address), and the job fails when neither is:
+// better none than one of ranks of two. While a guest of this host has another parent than rank 0,
+// the table waits kSettle for a better one.
 #pragma once
 
 #include <map>
@@ -56,6 +57,7 @@ class RendezvousHost {
   void on_message(Guest& guest, const std::vector<std::byte>& message, Nanos now);
   void on_join(Guest& guest, Member member, Nanos now);
   bool settle_duplicate(Guest& guest, const Member& member);
+  int closeness(const Member& member) const;
   void refuse(Guest& guest, Code code, const std::string& why);
   void drop_gone(Nanos now);
   void try_table(Nanos now);

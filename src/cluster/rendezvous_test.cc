@@ -163,6 +163,20 @@ TEST(Rendezvous, WithoutARunIdRanksOfTheSameParentArePreferred) {
   EXPECT_THAT(ranks[1].joined->status().message(), HasSubstr("SYNCLINE_RUN_ID"));
 }
 
+// NET-05: nothing tells the two apart, and a job of ranks of two jobs would be worse than none.
+TEST(Rendezvous, WithoutARunIdTwinsEndTheJob) {
+  Place place;
+  auto ranks = job(3, place, "");
+  ranks.pop_back();  // so that it cannot start before the second one comes
+  ranks.push_back(like(ranks[1]));
+  run(ranks);
+  for (auto& rank : ranks) {
+    EXPECT_EQ(rank.joined->status().code(), Code::kMismatch) << rank.rank;
+    EXPECT_THAT(rank.joined->status().message(), HasSubstr("rank 1 is there twice"));
+    EXPECT_THAT(rank.joined->status().message(), HasSubstr("SYNCLINE_RUN_ID"));
+  }
+}
+
 TEST(Rendezvous, MissingRanksAreNamedOnBothSides) {
   Place place;
   Lines lines;
@@ -192,6 +206,7 @@ TEST(Rendezvous, AbsentRankZeroIsNamed) {
   EXPECT_THAT(ranks[0].joined->status().message(), HasSubstr("Connection refused"));
 }
 
+// SEC-01
 TEST(Rendezvous, GarbageChangesNothingButTheLog) {
   Place place;
   Lines lines;
@@ -215,6 +230,7 @@ TEST(Rendezvous, GarbageChangesNothingButTheLog) {
   EXPECT_EQ(text.find("refused a connection"), text.rfind("refused a connection"));
 }
 
+// SEC-06
 TEST(Rendezvous, AnotherProgramAtTheAddressIsNamed) {
   Place place;
   for (const auto& answer :

@@ -5,6 +5,8 @@
 //   waiting rank   --- notify, step kAskWhere: "I wait in operation n" ------------->   peer
 //                  <-- notify kNotInIt: "has not called it; its last call was ..." --
 //                  <-- notify kWaitsToo: "is in it too and waits for ..." -----------
+#include <algorithm>
+
 #include "exec/engine.h"
 #include "wire/fingerprint.h"
 #include "wire/messages.h"
@@ -35,9 +37,12 @@ void Engine::watch_front(Channel& channel, Nanos now) {
 void Engine::watch_stalls(Nanos now) {
   if (options_.stall <= 0) return;
   for (const auto& operation : operations_) {
-    if (!operation->stall_due(now, options_.stall)) continue;
-    log("stall: " + operation->label() + " has not moved for " + seconds_text(options_.stall) +
-        "; it waits for " + operation->awaiting());
+    // A short deadline is no excuse: its message shall have the answers.
+    const Nanos timeout = operation->request().timeout;
+    const Nanos patience = timeout > 0 ? std::min(options_.stall, timeout / 2) : options_.stall;
+    if (!operation->stall_due(now, patience)) continue;
+    log("stall: " + operation->label() + " has not moved for " +
+        seconds_text(now - operation->still_since()) + "; it waits for " + operation->awaiting());
     record_waiting(flight::Kind::kStall, *operation);
     transport::FrameHeader question = operation->inquiry();
     question.step = kAskWhere;
@@ -90,7 +95,7 @@ void Engine::note_where(const Channel& channel, const transport::FrameHeader& he
   const bool tells =
       waits_too ? operation->awaits(rank) : answer.kind == wire::NotifyKind::kNotInIt;
   if (!tells) return;
-  operation->add_verdict(channel.peer + " " + answer.text);
+  operation->add_verdict(channel.peer + " " + answer.text, waits_too ? -1 : channel.world_rank);
   record_message(flight::Kind::kVerdict, channel, header.comm, header.op, -1,
                  static_cast<std::uint8_t>(answer.kind), answer.text);
   log("stall: " + operation->label() + ": " + channel.peer + " " + answer.text);

@@ -121,7 +121,8 @@ void Engine::check_deadlines(Nanos now) {
     operation->fail(
         Status(Code::kTimeout, "not finished after " + seconds_text(operation->request().timeout) +
                                    ", waiting for " + operation->awaiting() + operation->verdict() +
-                                   "; check what that rank does, or raise the timeout"));
+                                   "; check what that rank does, or raise the timeout")
+            .with_peer(operation->late_rank()));
   }
 }
 

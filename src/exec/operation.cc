@@ -40,6 +40,7 @@ void Operation::start(OperationRequest&& request, std::uint64_t number,
   inquiries_left_ = kInquiriesMax;
   stall_at_ = 0;
   verdict_.clear();
+  late_rank_ = -1;
   marks_ = {};
   layout_ = request_.blocks != nullptr ? Layout(*request_.blocks)
                                        : Layout(request_.block_count, program_->blocks,

@@ -95,9 +95,14 @@ class Operation {
   transport::FrameHeader inquiry() const;
   // True when nothing has moved for `stall`, and then every few stalls.
   bool stall_due(Nanos now, Nanos stall);
+  // When stall_due() first saw that nothing moves.
+  Nanos still_since() const { return still_since_; }
   // What peers said they do about it: " (rank 1 has not called it)" or empty.
   const std::string& verdict() const { return verdict_; }
-  void add_verdict(const std::string& text) { verdict_ += " (" + text + ")"; }
+  // `late`: world rank of a peer that has not called it, else -1.
+  void add_verdict(const std::string& text, int late);
+  // The first such peer; -1 if none is known.
+  int late_rank() const { return late_rank_; }
   std::string label() const;     // "all_reduce #12 'fc1.weight'"
   std::string awaiting() const;  // "rank 1 (host b), rank 2 (host b)"
   // A lane waits for a frame of this peer.
@@ -165,7 +170,10 @@ class Operation {
   Nanos inquire_at_ = 0;  // 0: not yet known
   int inquiries_left_ = kInquiriesMax;
   Nanos stall_at_ = 0;  // 0: something moved since the last look
+  Nanos still_since_ = 0;
   std::string verdict_;
+  bool verdict_is_old_ = false;  // the peers were asked again since
+  int late_rank_ = -1;
   FlightMarks marks_;
   Status status_;
   Layout layout_;

@@ -119,12 +119,25 @@ bool Operation::inquiry_due(Nanos now) {
 
 bool Operation::stall_due(Nanos now, Nanos stall) {
   if (stall_at_ == 0) {
+    still_since_ = now;
     stall_at_ = now + stall;
     verdict_.clear();
+    late_rank_ = -1;
   }
   if (now < stall_at_) return false;
   stall_at_ = now + kStallRepeat * stall;
+  verdict_is_old_ = true;
   return true;
+}
+
+void Operation::add_verdict(const std::string& text, int late) {
+  if (verdict_is_old_) {
+    verdict_.clear();
+    late_rank_ = -1;
+  }
+  verdict_is_old_ = false;
+  verdict_ += " (" + text + ")";
+  if (late_rank_ < 0) late_rank_ = late;
 }
 
 transport::FrameHeader Operation::inquiry() const {

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint32_t kThreadRecords = 1024;
 constexpr std::size_t kJobsKept = 20;
+// 150 KB a rank, and a container's /dev/shm may have 64 MB.
+constexpr std::size_t kLiveJobsKept = 4;
 
 Result<flight::Memory> process_memory(const flight::Identity& identity, const EnvLookup& lookup,
                                       std::size_t bytes) {
@@ -26,7 +28,10 @@ Result<flight::Memory> process_memory(const flight::Identity& identity, const En
   }
   if (identity.world_size == 1) return flight::private_memory(bytes);
   const std::string folder = flight::live_folder(lookup);
-  flight::prune(folder, kJobsKept);
+  flight::prune(folder, kLiveJobsKept);
+  auto memory = flight::file_memory(folder, identity.job, identity.rank, bytes);
+  if (memory.ok() || memory.status().code() != Code::kExhausted) return memory;
+  flight::prune(folder, 1);  // the newest job is this one
   return flight::file_memory(folder, identity.job, identity.rank, bytes);
 }
 

@@ -181,6 +181,17 @@ Locality locality_of(const cluster::View& view, int rank) {
   return locality;
 }
 
+// One line a host: the wrong network is slow and no error.
+void tell_interfaces(const Joining& join, const Locality& locality) {
+  const auto addresses = cluster::addresses_of(join.self());
+  if (!locality.several_hosts || locality.local_rank != 0 || !addresses.ok()) return;
+  std::string text;
+  for (const transport::tcp::Address& each : addresses.value()) {
+    text += (text.empty() ? "" : ", ") + cluster::interface_name(each) + " " + each.to_string();
+  }
+  join.log("serves other hosts at " + text);
+}
+
 void choose(Joining& join, const Locality& locality) {
   const bool shm = join.transports.shm && locality.local_ranks_max > 1;
   const std::string name = !shm ? "tcp" : locality.several_hosts ? "shm+tcp" : "shm";
@@ -236,6 +247,7 @@ Session init(const SessionOptions& code_options) {
 
   attach_flight(join);
   const Locality locality = locality_of(join.view, rank);
+  tell_interfaces(join, locality);
   choose(join, locality);
   transport::shm::Endpoints endpoints;
   if (join.transports.shm) endpoints = connect_shm(join, locality.local_ranks);

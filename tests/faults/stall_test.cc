@@ -1,10 +1,13 @@
-// A rank that never calls: the ranks that wait name it and what it did last.
+// A rank that calls late or never: the ranks that wait name it and what it did last.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include "base/env.h"
 #include "tests/faults/fault_job.h"
 
 namespace syncline::faults {
@@ -104,6 +107,74 @@ INSTANTIATE_TEST_SUITE_P(Over, Stall,
                          ::testing::Combine(::testing::Values("shm", "tcp"),
                                             ::testing::Values(2, 3)),
                          transport_and_ranks<::testing::TestParamInfo<Stall::ParamType>>);
+
+// HANG-05: rank 0 is alive and busy with work of its own between two calls. Scaled down, the
+// figures being seconds; SYNCLINE_BUSY_SCALE=5 makes the deadline 5 s.
+class Busy : public Stall {
+ protected:
+  static int scale() { return std::max(1, std::stoi(env("SYNCLINE_BUSY_SCALE").value_or("1"))); }
+  ProcessOptions options(std::chrono::milliseconds timeout) const {
+    ProcessOptions process = Stall::options();
+    process.session.stall = kStall * scale();
+    process.session.silence = 2500ms * scale();  // heartbeats must go on meanwhile
+    process.session.timeout = timeout * scale();
+    return process;
+  }
+};
+
+float sum_of_ranks(Session& session) {
+  float x = static_cast<float>(session.rank() + 1);
+  session.world().all_reduce({&x, 1}).wait();
+  return x;
+}
+
+// The default way: `stall` reports, and the far deadline leaves room.
+TEST_P(Busy, IsWaitedForAndReportedAgainAndAgain) {
+  const auto busy = 4000ms * scale();  // the second report comes after 3.5 s
+  ProcessJob job(
+      ranks(),
+      [busy](Session& session) {
+        const auto n = static_cast<float>(session.world_size());
+        EXPECT_EQ(sum_of_ranks(session), n * (n + 1) / 2);
+        if (session.rank() == 0) std::this_thread::sleep_for(busy);
+        EXPECT_EQ(sum_of_ranks(session), n * (n + 1) / 2);
+      },
+      options(60s));
+  job.expect_success();
+  for (int r = 1; r < ranks(); ++r) {
+    const std::string log = job.log(r);
+    const auto first = log.find("has not called it");
+    ASSERT_NE(first, std::string::npos) << log;
+    EXPECT_EQ(log.rfind("rank 0", first), log.rfind("rank ", first)) << log;
+    EXPECT_NE(log.find("has not called it", first + 1), std::string::npos) << "once only: " << log;
+    const std::string duration = "has not moved for ";
+    const auto again = log.rfind(duration);
+    EXPECT_GE(std::stod(log.substr(again + duration.size())), 3.0 * scale()) << log;
+  }
+}
+
+TEST_P(Busy, IsNamedAsLateWhenTheDeadlinePasses) {
+  const auto busy = 2000ms * scale();
+  ProcessJob job(
+      ranks(),
+      [busy](Session& session) {
+        sum_of_ranks(session);
+        if (session.rank() == 0) std::this_thread::sleep_for(busy);
+        float x = 1;
+        const Status status = session.world().all_reduce({&x, 1}).wait_for(10s);
+        EXPECT_FALSE(status.ok());
+        if (session.rank() == 0) return;
+        EXPECT_EQ(status.code(), Code::kTimeout) << status.to_string();
+        EXPECT_EQ(status.peer(), 0) << status.to_string();
+        EXPECT_NE(status.to_string().find("has not called it"), std::string::npos)
+            << status.to_string();
+      },
+      options(1000ms));
+  job.expect_success();
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Busy, ::testing::Values(std::tuple{"shm", 2}, std::tuple{"tcp", 3}),
+                         transport_and_ranks<::testing::TestParamInfo<Busy::ParamType>>);
 
 }  // namespace
 }  // namespace syncline::faults

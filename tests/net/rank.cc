@@ -1,12 +1,14 @@
-// One rank of the jobs that net_test.py starts in every way; the program never changes.
+// One rank of the jobs that the tests start in every way; the program never changes.
 //
-//   net_rank [--until FILE]   reduces once, or again and again until rank 0 sees FILE
+//   net_rank [--until FILE] [--tag N]   reduces once, or again and again until rank 0 sees FILE
 //
-// Prints "ready" after the start and one line at the end. Exit codes are those of the tools.
+// Prints "ready" after the start, then "tags N N ..." of all ranks if it has one itself, and one
+// line at the end. Exit codes are those of the tools.
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,11 +39,22 @@ int reduce_until(syncline::Session& session, const std::string& file) {
   return rounds;
 }
 
-int run(const std::string& file) {
+// Ranks of two jobs that took each other for their own have different tags.
+void print_tags(syncline::Session& session, std::int64_t tag) {
+  std::vector<std::int64_t> tags(static_cast<std::size_t>(session.world_size()));
+  session.world().all_gather({&tag, 1}, {tags.data(), tags.size()}).wait();
+  std::printf("tags");
+  for (const std::int64_t each : tags) std::printf(" %d", static_cast<int>(each));
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+int run(std::map<std::string, std::string> options) {
   syncline::Session session = syncline::init();
   std::printf("ready\n");
   std::fflush(stdout);
-  const int rounds = reduce_until(session, file);
+  if (options.count("--tag") != 0) print_tags(session, std::stoi(options["--tag"]));
+  const int rounds = reduce_until(session, options["--until"]);
   const auto plan =
       session.world().plan(syncline::Collective::kAllReduce, syncline::DType::kI64, kCount);
   std::printf("rank %d of %d, local %d of %d, by %s, over %s: %s\n", session.rank(),
@@ -54,7 +67,9 @@ int run(const std::string& file) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc == 3 && std::string(argv[1]) == "--until" ? argv[2] : "");
+    std::map<std::string, std::string> options;
+    for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
+    return run(std::move(options));
   } catch (const syncline::Error& error) {
     std::fprintf(stderr, "net_rank: %s\n", error.what());
     return syncline::tools::exit_code_of(error.status());

@@ -1,4 +1,4 @@
-"""Who does not belong to the job is refused, and changes nothing but the log."""
+"""Who does not belong to the job is refused, and changes nothing but the log: SEC-01, SEC-03, SEC-04 and SEC-06 over a network."""
 
 import os
 import random
@@ -133,7 +133,7 @@ class Refusal(TwoHosts):
             guest = self.rank(1, label="guest", SYNCLINE_CONNECT_TIMEOUT="3s")
             self.assertNotEqual(guest.wait(20), 0)
             self.assertLess(time.monotonic() - began, 10)
-            self.assertIn("10.77.0.1:29560", guest.err())
+            self.assertIn("not a syncline endpoint at 10.77.0.1:29560", guest.err())
             stub.process.kill()
             stub.process.wait()
 
