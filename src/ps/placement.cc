@@ -1,0 +1,42 @@
+#include "ps/placement.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace syncline::ps {
+
+Placement::Placement(int servers, std::size_t slice_bytes)
+    : slice_bytes_(std::max(slice_bytes, kSliceBytesMin)),
+      loads_(static_cast<std::size_t>(servers)) {
+  SYNCLINE_ASSERT(servers > 0, "a placement needs servers");
+}
+
+// A tensor of less than a slice for each server is cut finer, in whole pieces of kSliceBytesMin, so
+// that a small model is balanced too; the last slice takes what remains.
+std::size_t Placement::slice_elements(std::size_t count, std::size_t element_bytes) const {
+  const std::size_t piece = std::max<std::size_t>(1, kSliceBytesMin / element_bytes);
+  const std::size_t usual = std::max<std::size_t>(1, slice_bytes_ / element_bytes / piece) * piece;
+  const std::size_t share = (count + loads_.size() - 1) / loads_.size();
+  if (share >= usual) return usual;
+  return (share + piece - 1) / piece * piece;
+}
+
+int Placement::least_loaded() const {
+  return static_cast<int>(std::min_element(loads_.begin(), loads_.end()) - loads_.begin());
+}
+
+std::vector<PlacedSlice> Placement::add(std::size_t count, std::size_t element_bytes,
+                                        std::optional<int> server) {
+  SYNCLINE_ASSERT(element_bytes > 0, "elements have a size");
+  std::vector<PlacedSlice> slices;
+  const std::size_t step = slice_elements(count, element_bytes);
+  for (std::size_t begin = 0; begin < count; begin += step) {
+    PlacedSlice slice{begin, std::min(step, count - begin), server.value_or(least_loaded())};
+    loads_[static_cast<std::size_t>(slice.server)] += slice.count * element_bytes;
+    slices.push_back(slice);
+  }
+  return slices;
+}
+
+}  // namespace syncline::ps

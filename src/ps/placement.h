@@ -1,0 +1,50 @@
+// Placement: which server holds which part of each tensor. Pure; the same calls in the same order
+// give the same result everywhere, so one process decides and tells the others only the order.
+//
+// A tensor is cut into slices, so that pulls can start while pushes still arrive and so that large
+// tensors spread over all servers; a tensor that is no larger than a slice stays whole. Each slice
+// goes to the server with the fewest bytes so far (the lowest of equals): the largest load is at
+// most one slice above the smallest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace syncline::ps {
+
+// Elements [begin, begin + count) of a tensor.
+struct PlacedSlice {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+  int server = 0;
+
+  bool operator==(const PlacedSlice&) const = default;
+};
+
+// Confined.
+class Placement {
+ public:
+  static constexpr std::size_t kSliceBytes = 512 << 10;
+  // Below this a message costs more than it carries.
+  static constexpr std::size_t kSliceBytesMin = 64 << 10;
+
+  explicit Placement(int servers, std::size_t slice_bytes = kSliceBytes);
+
+  // The next tensor, of `count` elements of `element_bytes`. `server`: all of it there, by hand.
+  // No elements: no slices.
+  std::vector<PlacedSlice> add(std::size_t count, std::size_t element_bytes,
+                               std::optional<int> server = std::nullopt);
+
+  const std::vector<std::size_t>& bytes_by_server() const { return loads_; }
+
+ private:
+  std::size_t slice_elements(std::size_t count, std::size_t element_bytes) const;
+  int least_loaded() const;
+
+  std::size_t slice_bytes_;
+  std::vector<std::size_t> loads_;
+};
+
+}  // namespace syncline::ps
