@@ -33,6 +33,7 @@ class Healing(SwitchedHosts):
             self.make_key(*self.hosts)
         common = {"SYNCLINE_WORLD_SIZE": 2, "SYNCLINE_RENDEZVOUS": "tcp://10.77.0.1:29556", "SYNCLINE_TRANSPORT": "tcp", **env}
         self.ranks = []
+        self.calls, self.rest, self.offsets = [[], []], ["", ""], [0, 0]
         for rank, host in enumerate(self.hosts):
             arguments = ("--count", str(count), "--times", self.path(f"times{rank}"), "--until", self.path("stop"))
             self.ranks.append(self.start(host, RANK, *arguments, **common, SYNCLINE_RANK=rank))
@@ -40,20 +41,27 @@ class Healing(SwitchedHosts):
 
     def times(self, rank=0):
         """[(begin, end)] in seconds of the calls so far."""
-        lines = [line.split() for line in self.lines(rank) if line.endswith("\n")]
-        return [(int(begin) / 1e9, int(end) / 1e9) for begin, end in lines]
+        self.read(rank)
+        return self.calls[rank]
 
     def begun(self, rank=0):
         """How many calls have begun."""
-        return len(self.lines(rank))
+        self.read(rank)
+        return len(self.calls[rank]) + (1 if self.rest[rank] else 0)
 
-    def lines(self, rank):
-        """At one moment: the rank goes on writing."""
+    def read(self, rank):
+        """Takes in what the rank has written since: its file grows to many thousands of lines."""
         try:
             with open(self.path(f"times{rank}"), encoding="ascii") as file:
-                return file.read().splitlines(keepends=True)
+                file.seek(self.offsets[rank])
+                text = file.read()
         except FileNotFoundError:
-            return []
+            return
+        self.offsets[rank] += len(text)
+        *whole, self.rest[rank] = (self.rest[rank] + text).split("\n")
+        for line in whole:
+            begin, end = line.split()
+            self.calls[rank].append((int(begin) / 1e9, int(end) / 1e9))
 
     def end_job(self):
         with open(self.path("stop"), "w", encoding="ascii"):
@@ -64,7 +72,11 @@ class Healing(SwitchedHosts):
             self.assertNotIn("lost", one.err().replace("lost its carrier", "").replace("lost the carrier", ""), self.logs())
 
     def calls_after(self, moment, rank=0):
-        return [each for each in self.times(rank) if each[1] > moment]
+        calls = self.times(rank)
+        first = len(calls)
+        while first > 0 and calls[first - 1][1] > moment:
+            first -= 1
+        return calls[first:]
 
     def resumed_after(self, moment, limit=20):
         """Seconds from `moment` to the end of the first call that ended later."""
