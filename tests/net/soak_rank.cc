@@ -41,16 +41,15 @@ class Soak {
   Soak(syncline::Session& session, std::uint64_t seed) : session_(session), random_(seed) {
     const Communicator world = session.world();
     const int local = session.local_world_size();
-    add(world);
-    add(world.split(world.rank() / local));  // ranks of one host
-    add(world.split(world.rank() % local));  // one rank of each host
+    groups_ = {world, world.split(world.rank() / local),  // ranks of one host
+               world.split(world.rank() % local)};        // one rank of each host
   }
 
   void round() {
     // Every rank draws the same numbers, whatever its groups.
-    const auto group = random_() % groups_.size();
-    const Case what = draw(groups_[group].size());
-    const std::string wrong = runners_[group].run(what);
+    const Communicator& group = groups_[random_() % groups_.size()];
+    // A fresh one each time, so that no memory but the product's can grow.
+    const std::string wrong = CaseRunner(group).run(draw(group.size()));
     if (!wrong.empty()) throw std::runtime_error(wrong);
   }
 
@@ -61,11 +60,6 @@ class Soak {
   }
 
  private:
-  void add(const Communicator& group) {
-    groups_.push_back(group);
-    runners_.emplace_back(group);
-  }
-
   template <class T>
   T pick(const std::vector<T>& from) {
     return from[random_() % from.size()];
@@ -91,7 +85,6 @@ class Soak {
   syncline::Session& session_;
   std::mt19937_64 random_;
   std::vector<Communicator> groups_;
-  std::vector<CaseRunner> runners_;
 };
 
 int open_descriptors() {

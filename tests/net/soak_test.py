@@ -140,12 +140,12 @@ class Soak(SwitchedHosts):
         for one in self.ranks:
             self.assertEqual(one.wait(120), 0, f"seed {SEED}\n{self.logs()}")
             self.assertIn("right", one.out(), self.logs())
-        for rank in range(2 * LOCAL):
-            self.check_leaks(rank)
         faults = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
         first, last = self.progress(0)[0], self.progress(0)[-1]
         print(f"soak of {SECONDS:.0f} s, seed {SEED}: {self.ranks[0].out().split()[-1]} calls right under {sum(counts.values())} faults ({faults}); "
               f"memory {first[1]} to {last[1]} KiB, descriptors {first[2]} to {last[2]}, threads {first[3]} to {last[3]}")
+        for rank in range(2 * LOCAL):
+            self.check_leaks(rank)
 
 
 if __name__ == "__main__":
