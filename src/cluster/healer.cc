@@ -22,8 +22,7 @@ class DialConnector final : public Connector {
   Outcome take() override {
     auto socket = dialer_.take();
     if (socket.ok()) {
-      return {std::make_unique<transport::tcp::SocketStream>(std::move(socket.value().fd)),
-              ProbeResult::kAnswered};
+      return {std::move(socket.value().stream), ProbeResult::kAnswered};
     }
     const bool another_process =
         dialer_.reject() && dialer_.reject()->code == wire::RejectCode::kIncarnation;
@@ -38,20 +37,23 @@ class DialConnector final : public Connector {
 }  // namespace
 
 Healer::Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
-               std::unique_ptr<Acceptor> first, std::vector<transport::tcp::Fd> others)
+               std::unique_ptr<Acceptor> first,
+               std::vector<std::unique_ptr<transport::Listener>> others)
     : poller_(poller), clock_(clock), config_(std::move(config)) {
   const auto own = addresses_of(member_of(config_, config_.rank));
   if (own.ok()) own_ = own.value();
   acceptors_.push_back(std::move(first));
-  for (transport::tcp::Fd& fd : others) {
-    acceptors_.push_back(std::make_unique<Acceptor>(
-        poller_, clock_, std::move(fd), data_acceptor(config_), [](const AuthenticatedSocket&) {}));
+  for (auto& listener : others) {
+    acceptors_.push_back(std::make_unique<Acceptor>(poller_, clock_, std::move(listener),
+                                                    data_acceptor(config_),
+                                                    [](const AuthenticatedSocket&) {}));
   }
   for (const auto& acceptor : acceptors_) {
     acceptor->set_on_accept([this, at = acceptor.get()](AuthenticatedSocket socket) {
       on_accept(*at, std::move(socket));
     });
   }
+  if (!config_.outside.interfaces) return;
   carriers_ = std::make_unique<CarrierWatch>(poller_, own_,
                                              [this](int rail, bool up) { on_carrier(rail, up); });
 }
@@ -77,7 +79,7 @@ Status Healer::prepare(int peer, LinkOptions& options) {
 }
 
 std::unique_ptr<Connector> Healer::dial(int peer, int rail) {
-  if (!carriers_->is_up(rail)) return nullptr;
+  if (carriers_ && !carriers_->is_up(rail)) return nullptr;
   return std::make_unique<DialConnector>(poller_, clock_,
                                          options_for(peer, rail, wire::ConnectionRole::kHeal));
 }
@@ -91,6 +93,7 @@ DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) c
   options.connect_limit = kHealConnectLimit;
   options.backoff_max = kHealBackoffMax;
   if (own_.size() > 1) options.from = own_[static_cast<std::size_t>(rail)].with_port(0);
+  options.outside = config_.outside;
   options.handshake = data_handshake(config_);
   options.handshake.role = role;
   options.handshake.rail = static_cast<std::uint16_t>(rail);
@@ -105,8 +108,7 @@ void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
                     socket.peer_rank > config_.rank &&
                     socket.peer_incarnation == member_of(config_, socket.peer_rank).incarnation;
   if (!fits) return acceptor.note_refusal(socket, "this rank expects no connection");
-  link->second->attach(socket.rail,
-                       std::make_unique<transport::tcp::SocketStream>(std::move(socket.fd)));
+  link->second->attach(socket.rail, std::move(socket.stream));
 }
 
 // Inside poll(): the links are told later.

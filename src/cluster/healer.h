@@ -22,7 +22,7 @@ class Healer {
  public:
   // `first` listens at members[rank].addresses[0], `others` at the following ones.
   Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
-         std::unique_ptr<Acceptor> first, std::vector<transport::tcp::Fd> others);
+         std::unique_ptr<Acceptor> first, std::vector<std::unique_ptr<transport::Listener>> others);
 
   // What the link to `peer` needs to heal.
   Status prepare(int peer, LinkOptions& options);
@@ -45,8 +45,8 @@ class Healer {
   std::map<int, std::vector<transport::tcp::Address>> addresses_;  // of the peers
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::map<int, LinkEndpoint*> links_;
-  std::unique_ptr<CarrierWatch> carriers_;
-  std::vector<int> lost_rails_;  // since the last progress()
+  std::unique_ptr<CarrierWatch> carriers_;  // null: the addresses are of no interface
+  std::vector<int> lost_rails_;             // since the last progress()
 };
 
 }  // namespace syncline::cluster

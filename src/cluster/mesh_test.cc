@@ -31,9 +31,9 @@ TEST(Mesh, EveryPairIsConnectedWithItself) {
         EXPECT_EQ(from.peer_incarnation, ranks[0].joined->value().view.members[b].incarnation);
         EXPECT_EQ(from.keys.send, to.keys.receive);
         const char sent = static_cast<char>('a' + 8 * a + b);
-        ASSERT_EQ(::send(from.fd.get(), &sent, 1, 0), 1);
+        ASSERT_EQ(::send(from.stream->fd(), &sent, 1, 0), 1);
         char got = 0;
-        ASSERT_EQ(::recv(to.fd.get(), &got, 1, 0), 1);
+        ASSERT_EQ(::recv(to.stream->fd(), &got, 1, 0), 1);
         EXPECT_EQ(got, sent);
       }
     }

@@ -22,15 +22,31 @@ bool is_other_process(const std::optional<wire::Reject>& reject) {
 
 }  // namespace
 
+DialOptions rendezvous_dial(const RendezvousConfig& config, const Member& self, Nanos deadline) {
+  DialOptions options;
+  options.insecure = config.insecure;
+  options.deadline = deadline;
+  options.outside = config.outside;
+  HandshakeConfig& handshake = options.handshake;
+  handshake.key = config.key;
+  handshake.run_id = config.run_id;
+  handshake.role = wire::ConnectionRole::kRendezvous;
+  handshake.rank = self.rank;
+  handshake.world_size = config.world_size;
+  handshake.incarnation = self.incarnation;
+  handshake.peer_rank = 0;
+  return options;
+}
+
 RendezvousGuest::RendezvousGuest(event::Poller& poller, const Clock& clock, DialOptions options,
-                                 std::string where, std::string limit, Complete complete)
+                                 std::string where, Nanos limit, Complete complete)
     : poller_(poller),
       rank_(options.handshake.rank),
       world_size_(options.handshake.world_size),
       incarnation_(options.handshake.incarnation),
       deadline_(options.deadline),
       where_(std::move(where)),
-      limit_(std::move(limit)),
+      limit_(limit),
       complete_(std::move(complete)) {
   dialer_ = std::make_unique<Dialer>(poller, clock, std::move(options));
 }
@@ -54,6 +70,7 @@ void RendezvousGuest::progress(Nanos now) {
     if (dialer_->ended()) on_dialed(dialer_->take());
     return;
   }
+  channel_->progress();
   while (!ended()) {
     const auto message = channel_->receive();
     if (!message) break;
@@ -74,8 +91,7 @@ void RendezvousGuest::on_dialed(Result<AuthenticatedSocket> socket) {
     return end(socket.status());
   }
   dialer_.reset();
-  const auto local = transport::tcp::local_address(socket.value().fd.get());
-  const auto member = complete_(local);
+  const auto member = complete_(socket.value().local);
   if (!member.ok()) return end(member.status());
   channel_ = std::make_unique<ControlChannel>(poller_, std::move(socket).value(),
                                               wire::table_bytes_max(world_size_));
@@ -135,7 +151,7 @@ std::string RendezvousGuest::waiting_for() const {
 
 void RendezvousGuest::expire() {
   end(Status(Code::kTimeout, (missing_.empty() ? "the other ranks" : missing_) +
-                                 " did not arrive at " + where_ + " within " + limit_));
+                                 " did not arrive at " + where_ + " within " + limit_text(limit_)));
 }
 
 }  // namespace syncline::cluster

@@ -1,11 +1,8 @@
 #include "cluster/rendezvous_host.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/assert.h"
-#include "cluster/host_identity.h"
 
 namespace syncline::cluster {
 namespace {
@@ -29,15 +26,16 @@ bool only_loopback(const Member& member) {
 }  // namespace
 
 RendezvousHost::RendezvousHost(event::Poller& poller, const Clock& clock,
-                               std::vector<transport::tcp::Fd> listeners,
-                               const RendezvousConfig& config, Member self)
-    : poller_(poller), clock_(clock), config_(config), self_(std::move(self)) {
+                               std::vector<std::unique_ptr<transport::Listener>> listeners,
+                               const RendezvousConfig& config, Member self, Nanos deadline)
+    : poller_(poller), clock_(clock), config_(config), self_(std::move(self)), deadline_(deadline) {
   for (auto& listener : listeners) {
     AcceptorOptions options;
     options.handshake = handshake(config);
     options.insecure = config.insecure;
     options.name = "rendezvous";
     options.log = config.log;
+    options.outside = config.outside;
     acceptors_.push_back(std::make_unique<Acceptor>(
         poller, clock, std::move(listener), std::move(options),
         [this](AuthenticatedSocket socket) { on_accept(std::move(socket)); }));
@@ -81,12 +79,14 @@ void RendezvousHost::progress(Nanos now) {
   drop_gone(now);
   if (!result_ && !view_) try_table(now);
   if (!result_ && view_) try_start();
+  if (!result_ && now >= deadline_) expire();
   if (!result_) return tell_waiting(now);
   if (decided_at_ == 0) decided_at_ = now;
   ended_ = flushed() || now - decided_at_ >= kSecond;
 }
 
 void RendezvousHost::serve(Guest& guest, Nanos now) {
+  guest.channel->progress();
   while (const auto message = guest.channel->receive()) {
     if (!guest.leaving) on_message(guest, *message, now);
   }
@@ -207,7 +207,7 @@ void RendezvousHost::try_table(Nanos now) {
   }
   if (stranger != nullptr && now - complete_since_ < kSettle) return;
   if (const Status status = check_addresses(view); !status.ok()) return fail(status);
-  view.job = new_incarnation();
+  view.job = config_.outside.fresh_incarnation();
   send_table(std::move(view));
 }
 
@@ -261,11 +261,18 @@ void RendezvousHost::fail(const Status& status) {
   result_ = status;
 }
 
+void RendezvousHost::expire() {
+  fail(Status(Code::kTimeout,
+              missing() + (view_ ? " did not confirm the table at " : " did not arrive at ") +
+                  config_.uri + " within " + limit_text(config_.timeout)));
+}
+
 std::string RendezvousHost::missing() const {
   std::string list;
   int count = 0;
   for (int rank = 1; rank < config_.world_size; ++rank) {
-    if (const_cast<RendezvousHost*>(this)->guest_of(rank) != nullptr) continue;
+    const Guest* guest = const_cast<RendezvousHost*>(this)->guest_of(rank);
+    if (guest != nullptr && (!view_ || guest->acknowledged)) continue;
     if (++count <= 20) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (count > 20) list += " and " + std::to_string(count - 20) + " more";
