@@ -52,6 +52,8 @@ class Acceptor {
   // Call after every poll and at least every 100 ms: finishes handshakes, fires deadlines.
   void progress(Nanos now);
   void set_on_accept(OnAccept on_accept) { on_accept_ = std::move(on_accept); }
+  // From now on links can take heal connections: see HandshakeConfig::heals_later.
+  void welcome_heals() { options_.handshake.heals_later = false; }
   // For refusals that on_accept decides: counts and logs like the others.
   void note_refusal(const AuthenticatedSocket& socket, const std::string& why);
 

@@ -42,6 +42,7 @@ Healer::Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
     : poller_(poller), clock_(clock), config_(std::move(config)) {
   const auto own = addresses_of(member_of(config_, config_.rank));
   if (own.ok()) own_ = own.value();
+  first->welcome_heals();
   acceptors_.push_back(std::move(first));
   for (auto& listener : others) {
     acceptors_.push_back(std::make_unique<Acceptor>(poller_, clock_, std::move(listener),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/planted.h"
 
 namespace syncline::cluster {
 namespace {
@@ -25,8 +26,11 @@ MeshBuilder::MeshBuilder(event::Poller& poller, const Clock& clock, MeshConfig c
       config_(std::move(config)),
       deadline_(clock.now() + config_.timeout),
       probe_at_(clock.now() + kAbsenceProbeInterval) {
+  AcceptorOptions options = data_acceptor(config_);
+  // A peer whose own mesh is complete may miss this rank's frames and dial to heal the link.
+  options.handshake.heals_later = !SYNCLINE_PLANTED(heals_in_the_mesh);
   mesh_.acceptor = std::make_unique<Acceptor>(
-      poller_, clock_, std::move(listener), data_acceptor(config_),
+      poller_, clock_, std::move(listener), std::move(options),
       [this](AuthenticatedSocket socket) { on_accept(std::move(socket)); });
   for (const int peer : config_.peers) {
     SYNCLINE_ASSERT(
@@ -77,7 +81,8 @@ Result<DialOptions> MeshBuilder::dial_options(int peer) const {
   options.outside = config_.outside;
   options.handshake = data_handshake(config_);
   options.handshake.peer_rank = peer;
-  options.handshake.peer_incarnation = member(peer).incarnation;
+  const bool anyone = SYNCLINE_PLANTED(mesh_takes_anyone);
+  options.handshake.peer_incarnation = anyone ? 0 : member(peer).incarnation;
   return options;
 }
 
@@ -133,7 +138,7 @@ Status MeshBuilder::dial_all(Nanos now) {
 // silence does not.
 Status MeshBuilder::probe_awaited(Nanos now) {
   if (!probe_) {
-    if (awaited_.empty() || now < probe_at_) return {};
+    if (awaited_.empty() || now < probe_at_ || SYNCLINE_PLANTED(absent_unprobed)) return {};
     auto next = awaited_.upper_bound(probed_);
     if (next == awaited_.end()) next = awaited_.begin();
     probed_ = *next;
