@@ -7,6 +7,7 @@ namespace {
 
 constexpr Nanos kHealConnectLimit = 100 * kMillisecond;
 constexpr Nanos kHealBackoffMax = 50 * kMillisecond;
+constexpr std::size_t kAdmissionBytesMax = 64;
 constexpr Nanos kHealRoundLimit = kSecond;  // then a new dialer starts afresh
 
 const Member& member_of(const MeshConfig& config, int rank) {
@@ -105,11 +106,20 @@ DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) c
 
 void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
   const auto link = links_.find(socket.peer_rank);
-  const bool fits = link != links_.end() && socket.role == wire::ConnectionRole::kHeal &&
-                    socket.peer_rank > config_.rank &&
+  const bool fits = link != links_.end() && socket.peer_rank > config_.rank &&
                     socket.peer_incarnation == member_of(config_, socket.peer_rank).incarnation;
   if (!fits) return acceptor.note_refusal(socket, "this rank expects no connection");
+  if (socket.role != wire::ConnectionRole::kHeal) return admit_again(std::move(socket));
   link->second->attach(socket.rail, std::move(socket.stream));
+}
+
+// Its first connection broke on the way of the admission, when this rank's mesh was complete. It
+// learns that it is admitted; the end of this connection then makes it heal the link.
+void Healer::admit_again(AuthenticatedSocket socket) {
+  admitting_.push_back(
+      std::make_unique<ControlChannel>(poller_, std::move(socket), kAdmissionBytesMax));
+  admitting_.back()->stop_reading_after(0);
+  admitting_.back()->send(wire::encode_plain(wire::MembershipType::kAdmit));
 }
 
 // Inside poll(): the links are told later.
@@ -128,6 +138,10 @@ void Healer::on_carrier(int rail, bool up) {
 
 void Healer::progress(Nanos now) {
   for (const auto& acceptor : acceptors_) acceptor->progress(now);
+  admitting_.remove_if([](const std::unique_ptr<ControlChannel>& channel) {
+    channel->progress();
+    return !channel->status().ok() || !channel->has_unsent();
+  });
   for (const int rail : lost_rails_) {
     for (const auto& [peer, link] : links_) {
       if (rail < link->link().rails()) link->rail_lost(rail, "its interface lost the carrier");
