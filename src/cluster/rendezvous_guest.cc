@@ -1,9 +1,12 @@
 #include "cluster/rendezvous_guest.h"
 
 #include "base/assert.h"
+#include "base/planted.h"
 
 namespace syncline::cluster {
 namespace {
+
+constexpr Nanos kDialAgainPause = 50 * kMillisecond;
 
 // The listener is a Syncline process, but not the one that was looked for.
 bool is_other_process(const std::optional<wire::Reject>& reject) {
@@ -41,6 +44,8 @@ DialOptions rendezvous_dial(const RendezvousConfig& config, const Member& self, 
 RendezvousGuest::RendezvousGuest(event::Poller& poller, const Clock& clock, DialOptions options,
                                  std::string where, Nanos limit, Complete complete)
     : poller_(poller),
+      clock_(clock),
+      options_(options),
       rank_(options.handshake.rank),
       world_size_(options.handshake.world_size),
       incarnation_(options.handshake.incarnation),
@@ -70,6 +75,10 @@ void RendezvousGuest::progress(Nanos now) {
     if (dialer_->ended()) on_dialed(dialer_->take());
     return;
   }
+  if (!channel_) {
+    if (now >= dial_again_at_) dial_again();
+    return;
+  }
   channel_->progress();
   while (!ended()) {
     const auto message = channel_->receive();
@@ -77,25 +86,51 @@ void RendezvousGuest::progress(Nanos now) {
     on_message(*message);
   }
   if (ended()) return;
-  if (!channel_->status().ok()) {
-    return end(Status(Code::kPeerLost, "rank 0 left the rendezvous at " + where_)
-                   .with_peer(0)
-                   .caused_by(channel_->status()));
-  }
+  if (!channel_->status().ok()) return on_broken(now);
   if (now >= deadline_) expire();
 }
 
+Status RendezvousGuest::left_by_host(const Status& why) const {
+  return Status(Code::kPeerLost, "rank 0 left the rendezvous at " + where_)
+      .with_peer(0)
+      .caused_by(why);
+}
+
+// After the table rank 0 does not wait for anyone to come back.
+void RendezvousGuest::on_broken(Nanos now) {
+  const bool final = view_ || now >= deadline_ || SYNCLINE_PLANTED(break_is_final);
+  if (final) return end(left_by_host(channel_->status()));
+  const AuthenticatedSocket& socket = channel_->socket();
+  std::erase_if(options_.addresses, [&](const transport::tcp::Address& each) {
+    return each.to_string() != socket.peer_address;
+  });
+  options_.handshake.peer_incarnation = socket.peer_incarnation;
+  options_.refused_is_final = true;  // it has listened
+  channel_.reset();
+  dial_again_at_ = now + kDialAgainPause;
+}
+
+void RendezvousGuest::dial_again() {
+  dialer_ = std::make_unique<Dialer>(poller_, clock_, options_);
+}
+
 void RendezvousGuest::on_dialed(Result<AuthenticatedSocket> socket) {
+  if (!socket.ok() && member_ && socket.status().code() != Code::kTimeout) {
+    return end(left_by_host(socket.status()));
+  }
   if (!socket.ok()) {
     met_somebody_else_ = dialer_->not_syncline() || is_other_process(dialer_->reject());
     return end(socket.status());
   }
   dialer_.reset();
-  const auto member = complete_(socket.value().local);
-  if (!member.ok()) return end(member.status());
+  if (!member_) {
+    auto member = complete_(socket.value().local);
+    if (!member.ok()) return end(member.status());
+    member_ = std::move(member).value();
+  }
   channel_ = std::make_unique<ControlChannel>(poller_, std::move(socket).value(),
                                               wire::table_bytes_max(world_size_));
-  channel_->send(wire::encode_join(member.value()));
+  channel_->send(wire::encode_join(*member_));
 }
 
 void RendezvousGuest::on_message(const std::vector<std::byte>& message) {

@@ -1,6 +1,7 @@
 // RendezvousGuest: the side of ranks 1 and up. Dials rank 0, joins, waits for the table.
 //
-// States: dialing -> joining (has sent its member) -> confirming (has sent its ack) -> ended.
+// States: dialing -> joining (has sent its member) -> confirming (has sent its ack) -> ended. A
+// connection that breaks while joining is made again, with the same rank 0.
 #pragma once
 
 #include <functional>
@@ -39,12 +40,17 @@ class RendezvousGuest {
 
  private:
   void on_dialed(Result<AuthenticatedSocket> socket);
+  void on_broken(Nanos now);
+  void dial_again();
+  Status left_by_host(const Status& why) const;
   void on_message(const std::vector<std::byte>& message);
   void on_table(const std::vector<std::byte>& message);
   void expire();
   void end(Result<View> result);
 
   event::Poller& poller_;
+  const Clock& clock_;
+  DialOptions options_;
   int rank_;
   int world_size_;
   std::uint64_t incarnation_;
@@ -54,6 +60,8 @@ class RendezvousGuest {
   Complete complete_;
   std::unique_ptr<Dialer> dialer_;
   std::unique_ptr<ControlChannel> channel_;
+  std::optional<Member> member_;  // since the first join
+  Nanos dial_again_at_ = 0;
   std::string missing_;  // rank 0's latest word
   std::optional<View> view_;
   Status last_dial_error_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "base/planted.h"
 
 namespace syncline::cluster {
 namespace {
@@ -79,7 +80,7 @@ void RendezvousHost::progress(Nanos now) {
   drop_gone(now);
   if (!result_ && !view_) try_table(now);
   if (!result_ && view_) try_start();
-  if (!result_ && now >= deadline_) expire();
+  if (!result_ && now >= deadline_ && !SYNCLINE_PLANTED(rendezvous_without_end)) expire();
   if (!result_) return tell_waiting(now);
   if (decided_at_ == 0) decided_at_ = now;
   ended_ = flushed() || now - decided_at_ >= kSecond;
@@ -126,7 +127,7 @@ void RendezvousHost::on_join(Guest& guest, Member member, Nanos) {
 // False: `guest` was refused.
 bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   Guest* earlier = guest_of(member.rank);
-  if (earlier == nullptr) return true;
+  if (earlier == nullptr || SYNCLINE_PLANTED(twin_accepted)) return true;
   const bool same_process = earlier->member->incarnation == member.incarnation;
   const auto ours = [&](const Member& each) {
     return each.host_id == self_.host_id && each.launcher_pid == self_.launcher_pid;
@@ -135,7 +136,11 @@ bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   const std::string why = "rank " + std::to_string(member.rank) + " is there already (";
   const std::string advice =
       "); give each job its own SYNCLINE_RUN_ID or address, and each process its own rank";
-  if (same_process || better) {
+  if (same_process) {
+    earlier->leaving = true;  // its connection broke, and it has a new one
+    return true;
+  }
+  if (better) {
     refuse(*earlier, Code::kMismatch, why + describe(member) + advice);
     return true;
   }
@@ -155,6 +160,7 @@ void RendezvousHost::drop_gone(Nanos) {
   const auto gone = [&](const std::unique_ptr<Guest>& guest) {
     if (guest->leaving && !guest->channel->has_unsent()) return true;
     if (guest->channel->status().ok()) return false;
+    if (SYNCLINE_PLANTED(stale_member_kept) && guest->member && !guest->leaving) return false;
     if (guest->member && !guest->leaving) {
       log_to(config_.log, "rank " + std::to_string(guest->member->rank) + " (" +
                               describe(*guest->member) +
@@ -189,6 +195,7 @@ void RendezvousHost::try_table(Nanos now) {
   view.members.push_back(self_);
   for (int rank = 1; rank < config_.world_size; ++rank) {
     const Guest* guest = guest_of(rank);
+    if (guest == nullptr && SYNCLINE_PLANTED(table_too_early) && !guests_.empty()) continue;
     if (guest == nullptr) {
       complete_since_ = 0;
       return;
@@ -243,10 +250,12 @@ void RendezvousHost::send_table(View view) {
 
 void RendezvousHost::try_start() {
   for (const auto& guest : guests_) {
+    if (SYNCLINE_PLANTED(start_too_early)) break;
     if (guest->member && !guest->leaving && !guest->acknowledged) return;
   }
   for (auto& guest : guests_) {
-    if (guest->acknowledged) guest->channel->send(wire::encode_plain(wire::MembershipType::kStart));
+    if (guest->acknowledged || SYNCLINE_PLANTED(start_too_early))
+      guest->channel->send(wire::encode_plain(wire::MembershipType::kStart));
   }
   result_ = *view_;
 }
