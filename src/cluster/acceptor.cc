@@ -1,65 +1,46 @@
 #include "cluster/acceptor.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
+
+#include <span>
 
 namespace syncline::cluster {
 namespace {
-
-using transport::tcp::Fd;
-
-Secret fresh_ephemeral() {
-  Secret secret;
-  random_bytes(std::as_writable_bytes(std::span(secret)));
-  return secret;
-}
 
 // How many connections one readiness event may take, so that a flood cannot hold the loop.
 constexpr int kAcceptsPerEvent = 64;
 
 }  // namespace
 
-Acceptor::Acceptor(event::Poller& poller, const Clock& clock, Fd listener, AcceptorOptions options,
+Acceptor::Acceptor(event::Poller& poller, const Clock& clock,
+                   std::unique_ptr<transport::Listener> listener, AcceptorOptions options,
                    OnAccept on_accept)
     : poller_(poller),
       clock_(clock),
       listener_(std::move(listener)),
       options_(std::move(options)),
       on_accept_(std::move(on_accept)),
-      refusals_(options_.log, "the " + options_.name + " listener " +
-                                  transport::tcp::local_address(listener_.get()).to_string()) {
-  poller_.add(listener_.get(), EPOLLIN, [this](std::uint32_t) { on_ready(); });
-}
-
-Acceptor::~Acceptor() {
-  if (listener_.valid()) poller_.remove(listener_.get());
-}
-
-Fd Acceptor::release() {
-  poller_.remove(listener_.get());
-  half_open_.clear();
-  return std::move(listener_);
-}
-
-transport::tcp::Address Acceptor::address() const {
-  return transport::tcp::local_address(listener_.get());
+      refusals_(options_.log,
+                "the " + options_.name + " listener " + listener_->address().to_string()),
+      watch_(poller) {
+  watch_.start(listener_->fd(), EPOLLIN, [this](std::uint32_t) { on_ready(); });
 }
 
 void Acceptor::on_ready() {
   for (int i = 0; i < kAcceptsPerEvent; ++i) {
-    auto next = transport::tcp::accept_from(listener_.get());
+    auto next = listener_->accept();
     if (!next.ok()) {
       paused_until_ = clock_.now() + kPause;
-      poller_.modify(listener_.get(), 0);
+      watch_.change(0);
       return refuse("anyone", next.status().message());
     }
-    if (!next.value()) return;
-    admit(std::move(*next.value()));
+    if (next.value().stream == nullptr) return;
+    admit(std::move(next).value());
   }
 }
 
-void Acceptor::admit(Fd fd) {
-  const auto remote = transport::tcp::remote_address(fd.get());
+void Acceptor::admit(transport::Listener::Accepted next) {
+  const transport::tcp::Address& remote = next.from;
   const bool trusted_path =
       !options_.handshake.key.absent() || options_.insecure || remote.is_loopback();
   if (!trusted_path) {
@@ -70,7 +51,8 @@ void Acceptor::admit(Fd fd) {
   const Nanos now = clock_.now();
   if (half_open_.size() >= kHalfOpenMax && !make_room(now)) {
     const auto busy = wire::encode_reject(wire::RejectCode::kBusy, 0, "");
-    (void)::send(fd.get(), busy.data(), busy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const std::span<const std::byte> piece(busy);
+    (void)next.stream->write({&piece, 1});
     return refuse(remote.host(), "too many unfinished connections");
   }
   HandshakeConfig config = options_.handshake;
@@ -80,7 +62,8 @@ void Acceptor::admit(Fd fd) {
   connection.address = remote.to_string();
   connection.since = now;
   connection.socket = std::make_unique<HandshakeSocket>(
-      poller_, std::move(fd), Handshake::listener(std::move(config), fresh_ephemeral()),
+      poller_, std::move(next.stream),
+      Handshake::listener(std::move(config), options_.outside.fresh_secret()),
       now + kHandshakeLimit);
   half_open_.push_back(std::move(connection));
 }
@@ -100,8 +83,9 @@ bool Acceptor::make_room(Nanos now) {
 void Acceptor::progress(Nanos now) {
   if (paused_until_ != 0 && now >= paused_until_) {
     paused_until_ = 0;
-    poller_.modify(listener_.get(), EPOLLIN);
+    watch_.change(EPOLLIN);
   }
+  if (!watch_.running() && paused_until_ == 0) on_ready();
   std::list<HalfOpen> ended;
   for (auto it = half_open_.begin(); it != half_open_.end();) {
     it->socket->progress(now);

@@ -1,5 +1,4 @@
-// Acceptor: a listening socket that hands out authenticated connections and turns everything else
-// away.
+// Acceptor: a listener that hands out authenticated connections and turns everything else away.
 #pragma once
 
 #include <functional>
@@ -8,7 +7,9 @@
 #include <string>
 
 #include "cluster/handshake_socket.h"
+#include "cluster/outside.h"
 #include "cluster/refusal_log.h"
+#include "transport/listener.h"
 
 namespace syncline::cluster {
 
@@ -17,6 +18,7 @@ struct AcceptorOptions {
   bool insecure = false;  // serve remote peers although there is no key
   std::string name;       // "rendezvous", "data": for the log
   LogLine log;
+  Outside outside;
 };
 
 // Confined to its poller. At most kHalfOpenMax connections are in their handshake at once, each
@@ -43,23 +45,24 @@ class Acceptor {
     std::uint64_t refused = 0;
   };
 
-  Acceptor(event::Poller& poller, const Clock& clock, transport::tcp::Fd listener,
+  Acceptor(event::Poller& poller, const Clock& clock, std::unique_ptr<transport::Listener> listener,
            AcceptorOptions options, OnAccept on_accept);
-  ~Acceptor();
-  Acceptor(const Acceptor&) = delete;
-  Acceptor& operator=(const Acceptor&) = delete;
+  // Of a socket that listens.
+  Acceptor(event::Poller& poller, const Clock& clock, transport::tcp::Fd listener,
+           AcceptorOptions options, OnAccept on_accept)
+      : Acceptor(poller, clock, transport::tcp::make_listener(std::move(listener)),
+                 std::move(options), std::move(on_accept)) {}
 
   // Call after every poll and at least every 100 ms: finishes handshakes, fires deadlines.
   void progress(Nanos now);
   void set_on_accept(OnAccept on_accept) { on_accept_ = std::move(on_accept); }
+  // From now on links can take heal connections: see HandshakeConfig::heals_later.
+  void welcome_heals() { options_.handshake.heals_later = false; }
   // For refusals that on_accept decides: counts and logs like the others.
   void note_refusal(const AuthenticatedSocket& socket, const std::string& why);
 
-  transport::tcp::Address address() const;
   const Stats& stats() const { return stats_; }
   std::size_t half_open() const { return half_open_.size(); }
-  // Stops listening and returns the socket, still open.
-  transport::tcp::Fd release();
 
  private:
   struct HalfOpen {
@@ -69,20 +72,21 @@ class Acceptor {
     Nanos since = 0;
   };
   void on_ready();
-  void admit(transport::tcp::Fd fd);
+  void admit(transport::Listener::Accepted next);
   bool make_room(Nanos now);
   void end(HalfOpen& connection);
   void refuse(const std::string& source, const std::string& why);
 
   event::Poller& poller_;
   const Clock& clock_;
-  transport::tcp::Fd listener_;
+  std::unique_ptr<transport::Listener> listener_;
   AcceptorOptions options_;
   OnAccept on_accept_;
   RefusalLog refusals_;
   std::list<HalfOpen> half_open_;  // oldest first
   Stats stats_;
   Nanos paused_until_ = 0;  // 0: accepting
+  event::Watch watch_;      // after the listener: ends before it
 };
 
 }  // namespace syncline::cluster

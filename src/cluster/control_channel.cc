@@ -1,18 +1,20 @@
 #include "cluster/control_channel.h"
 
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/planted.h"
 
 namespace syncline::cluster {
 namespace {
+
+using transport::IoResult;
+using transport::IoState;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kReadBytesMax = 16 * 1024;
@@ -23,34 +25,29 @@ constexpr std::size_t kReceivedMax = 64;
 
 ControlChannel::ControlChannel(event::Poller& poller, AuthenticatedSocket socket,
                                std::size_t bytes_max)
-    : poller_(poller), socket_(std::move(socket)), bytes_max_(bytes_max) {
-  poller_.add(socket_.fd.get(), EPOLLIN, [this](std::uint32_t) { on_ready(); });
-  watched_ = true;
+    : socket_(std::move(socket)), bytes_max_(bytes_max), watch_(poller) {
+  watch_.start(socket_.stream->fd(), EPOLLIN, [this](std::uint32_t) { on_ready(); });
 }
 
-ControlChannel::~ControlChannel() { unwatch(); }
-
-void ControlChannel::unwatch() {
-  if (watched_) poller_.remove(socket_.fd.get());
-  watched_ = false;
+void ControlChannel::progress() {
+  if (status_.ok() && !watch_.running()) on_ready();
 }
 
 void ControlChannel::watch() {
-  if (!watched_) return;
   const std::uint32_t in = messages_left_ > 0 && received_.size() < kReceivedMax ? EPOLLIN : 0u;
   const std::uint32_t out = unsent_.empty() ? 0u : EPOLLOUT;
-  poller_.modify(socket_.fd.get(), in | out);
+  watch_.change(in | out);
 }
 
 AuthenticatedSocket ControlChannel::release() {
   SYNCLINE_ASSERT(unsent_.empty(), "flush before release");
-  unwatch();
+  watch_.stop();
   return std::move(socket_);
 }
 
 Digest ControlChannel::tag(const Secret& key, std::uint64_t number, Part payload) const {
   ByteWriter prefix;
-  prefix.put(number);
+  prefix.put(SYNCLINE_PLANTED(repeats_believed) ? 0 : number);
   prefix.put(static_cast<std::uint32_t>(payload.size()));
   return hmac_sha256(part(key), {part(prefix.bytes()), payload});
 }
@@ -91,7 +88,7 @@ void ControlChannel::read() {
   }
 }
 
-// One recv of no more than the current message lacks. False when the kernel has nothing.
+// One read of no more than the current message lacks. False when nothing is there.
 bool ControlChannel::read_some() {
   std::size_t whole = kLengthBytes;
   if (incoming_.size() >= kLengthBytes) {
@@ -105,14 +102,15 @@ bool ControlChannel::read_some() {
   }
   std::array<std::byte, kReadBytesMax> buffer;
   const std::size_t lacking = std::min(whole - incoming_.size(), buffer.size());
-  const ssize_t got = ::recv(socket_.fd.get(), buffer.data(), lacking, 0);
-  if (got < 0 && errno == EINTR) return true;
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-  if (got <= 0) {
-    fail(Code::kLinkDown, got == 0 ? "closed the connection" : std::strerror(errno));
+  const IoResult got = socket_.stream->read(std::span(buffer).first(lacking));
+  if (got.state == IoState::kAgain) return false;
+  if (got.state != IoState::kOk) {
+    fail(Code::kLinkDown,
+         got.state == IoState::kEof ? "closed the connection" : std::strerror(got.error));
     return false;
   }
-  incoming_.insert(incoming_.end(), buffer.begin(), buffer.begin() + got);
+  incoming_.insert(incoming_.end(), buffer.begin(),
+                   buffer.begin() + static_cast<std::ptrdiff_t>(got.bytes));
   if (whole > kLengthBytes && incoming_.size() == whole) take_message();
   return true;
 }
@@ -132,17 +130,16 @@ void ControlChannel::take_message() {
 void ControlChannel::write() {
   std::size_t done = 0;
   while (done < unsent_.size()) {
-    const ssize_t put =
-        ::send(socket_.fd.get(), unsent_.data() + done, unsent_.size() - done, MSG_NOSIGNAL);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-    if (put < 0) {
-      const std::string why = std::strerror(errno);
+    const auto piece = part(unsent_).subspan(done);
+    const IoResult put = socket_.stream->write({&piece, 1});
+    if (put.state == IoState::kAgain) break;
+    if (put.state != IoState::kOk) {
+      const std::string why = std::strerror(put.error);
       unsent_.clear();
       read();  // the reason may lie there
       return fail(Code::kLinkDown, why);
     }
-    done += static_cast<std::size_t>(put);
+    done += put.bytes;
   }
   unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(done));
 }
@@ -153,7 +150,7 @@ void ControlChannel::fail(Code code, const std::string& why) {
                              socket_.peer_address + ": " + why)
                 .with_peer(socket_.peer_rank);
   unsent_.clear();
-  unwatch();
+  watch_.stop();
 }
 
 }  // namespace syncline::cluster

@@ -14,15 +14,16 @@
 
 namespace syncline::cluster {
 
-// Confined to its poller. Reads no byte beyond the message it is in, so that the socket can be
-// handed on. Memory grows with what arrived, not with what was announced.
+// Confined to its poller, or stepped by progress() where the stream has no descriptor. Reads no
+// byte beyond the message it is in, so that the connection can be handed on. Memory grows with what
+// arrived, not with what was announced.
 class ControlChannel {
  public:
   // Messages above `bytes_max` fail the channel.
   ControlChannel(event::Poller& poller, AuthenticatedSocket socket, std::size_t bytes_max);
-  ~ControlChannel();
-  ControlChannel(const ControlChannel&) = delete;
-  ControlChannel& operator=(const ControlChannel&) = delete;
+
+  // Reads and writes what no poller looks after. Call it before receive().
+  void progress();
 
   void send(const std::vector<std::byte>& message);
   // The next whole, verified message.
@@ -44,11 +45,9 @@ class ControlChannel {
   void take_message();
   void write();
   void watch();
-  void unwatch();
   Digest tag(const Secret& key, std::uint64_t number, Part payload) const;
   void fail(Code code, const std::string& why);
 
-  event::Poller& poller_;
   AuthenticatedSocket socket_;
   std::size_t bytes_max_;
   std::vector<std::byte> incoming_;  // of the current message, length word included
@@ -58,7 +57,7 @@ class ControlChannel {
   std::uint64_t received_count_ = 0;
   std::uint64_t messages_left_ = ~std::uint64_t{0};
   Status status_;
-  bool watched_ = false;
+  event::Watch watch_;  // after the stream: ends before it
 };
 
 }  // namespace syncline::cluster

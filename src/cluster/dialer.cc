@@ -31,16 +31,14 @@ bool may_pass(const Handshake& core) {
 }  // namespace
 
 Dialer::Dialer(event::Poller& poller, const Clock& clock, DialOptions options)
-    : poller_(poller), options_(std::move(options)), backoff_(kFirstBackoff) {
+    : poller_(poller), options_(std::move(options)), backoff_(kFirstBackoff), watch_(poller) {
   SYNCLINE_ASSERT(!options_.addresses.empty(), "a dialer needs an address");
   start_attempt(clock.now());
 }
 
-Dialer::~Dialer() { unwatch(); }
-
-void Dialer::unwatch() {
-  if (watched_) poller_.remove(connecting_.get());
-  watched_ = false;
+void Dialer::drop_attempt() {
+  watch_.stop();
+  connecting_.reset();
 }
 
 Result<AuthenticatedSocket> Dialer::take() {
@@ -56,20 +54,18 @@ void Dialer::start_attempt(Nanos now) {
                                 target().to_string() + " is on another host");
     return;
   }
-  transport::tcp::Connecting started = transport::tcp::start_connect(target(), options_.from);
-  if (started.error != 0) return connect_failed(now, started.error);
-  connecting_ = std::move(started.fd);
+  connecting_ = options_.outside.connect(target(), options_.from);
   const Nanos usual = options_.addresses.size() > 1 ? kConnectLimitOfSeveral : kConnectLimit;
   attempt_until_ = now + (options_.connect_limit > 0 ? options_.connect_limit : usual);
-  poller_.add(connecting_.get(), EPOLLOUT, [this](std::uint32_t) { unwatch(); });
-  watched_ = true;
+  if (connecting_->fd() < 0) return check_connected(now);  // failed at once, or simulated
+  watch_.start(connecting_->fd(), EPOLLOUT, [this](std::uint32_t) { watch_.stop(); });
 }
 
 void Dialer::progress(Nanos now) {
   if (ended()) return;
   if (handshaking_) {
     check_handshake(now);
-  } else if (connecting_.valid()) {
+  } else if (connecting_) {
     check_connected(now);
   } else if (now >= retry_at_) {
     start_attempt(now);
@@ -78,7 +74,7 @@ void Dialer::progress(Nanos now) {
 }
 
 void Dialer::check_connected(Nanos now) {
-  const int error = transport::tcp::connect_error(connecting_.get());
+  const int error = connecting_->error();
   if (error == 0) return on_connected(now);
   if (error != EINPROGRESS) return connect_failed(now, error);
   if (now >= attempt_until_) {
@@ -88,14 +84,15 @@ void Dialer::check_connected(Nanos now) {
 }
 
 void Dialer::on_connected(Nanos now) {
-  unwatch();
+  watch_.stop();
   HandshakeConfig config = options_.handshake;
   config.peer_address = target().to_string();
-  Secret ephemeral;
-  random_bytes(std::as_writable_bytes(std::span(ephemeral)));
+  Secret ephemeral = options_.outside.fresh_secret();
+  local_ = connecting_->local();
   handshaking_ = std::make_unique<HandshakeSocket>(
-      poller_, std::move(connecting_), Handshake::dialer(std::move(config), ephemeral),
+      poller_, connecting_->take(), Handshake::dialer(std::move(config), ephemeral),
       std::min(now + kHandshakeLimit, options_.deadline));
+  connecting_.reset();
   wipe(ephemeral);
 }
 
@@ -105,6 +102,7 @@ void Dialer::check_handshake(Nanos now) {
   const Handshake& core = handshaking_->core();
   if (core.done()) {
     result_ = handshaking_->take(target().to_string());
+    result_->value().local = local_;
   } else {
     reject_ = core.reject();
     not_syncline_ = core.failure() == Handshake::Failure::kNotSyncline;
@@ -122,8 +120,7 @@ void Dialer::check_handshake(Nanos now) {
 void Dialer::connect_failed(Nanos now, int error) {
   const std::string where = target().to_string();
   if (error == ECONNREFUSED && options_.refused_is_final && options_.addresses.size() == 1) {
-    unwatch();
-    connecting_.reset();
+    drop_attempt();
     result_ = Status(Code::kPeerLost, where + " refuses connections: the process is gone")
                   .with_peer(options_.handshake.peer_rank);
     return;
@@ -134,8 +131,7 @@ void Dialer::connect_failed(Nanos now, int error) {
 // The next address at once, the first one again after a pause.
 void Dialer::attempt_failed(Nanos now, const Status& why) {
   last_error_ = why;
-  unwatch();
-  connecting_.reset();
+  drop_attempt();
   next_ = (next_ + 1) % options_.addresses.size();
   retry_at_ = now;
   if (next_ != 0) return;
@@ -149,8 +145,7 @@ void Dialer::expire() {
     where += (where.empty() ? "" : ", ") + address.to_string();
   }
   const std::string last = last_error_.ok() ? "no answer" : last_error_.message();
-  unwatch();
-  connecting_.reset();
+  drop_attempt();
   handshaking_.reset();
   result_ = Status(Code::kTimeout, "rank " + std::to_string(options_.handshake.peer_rank) +
                                        " cannot be reached at " + where +

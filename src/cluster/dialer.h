@@ -8,6 +8,8 @@
 
 #include "base/result.h"
 #include "cluster/handshake_socket.h"
+#include "cluster/outside.h"
+#include "transport/listener.h"
 
 namespace syncline::cluster {
 
@@ -22,6 +24,7 @@ struct DialOptions {
   Nanos connect_limit = 0;
   Nanos backoff_max = 0;
   transport::tcp::Address from;  // the local address to use; length() == 0: the kernel's choice
+  Outside outside;
 };
 
 // Confined to its poller. States: waiting -> connecting -> handshaking -> ended; back to waiting
@@ -31,9 +34,6 @@ struct DialOptions {
 class Dialer {
  public:
   Dialer(event::Poller& poller, const Clock& clock, DialOptions options);
-  ~Dialer();
-  Dialer(const Dialer&) = delete;
-  Dialer& operator=(const Dialer&) = delete;
 
   // Call after every poll and at least every 100 ms.
   void progress(Nanos now);
@@ -55,22 +55,23 @@ class Dialer {
   void on_connected(Nanos now);
   void check_handshake(Nanos now);
   void expire();
-  void unwatch();
+  void drop_attempt();
   const transport::tcp::Address& target() const { return options_.addresses[next_]; }
 
   event::Poller& poller_;
   DialOptions options_;
   std::size_t next_ = 0;  // into addresses
-  transport::tcp::Fd connecting_;
-  bool watched_ = false;
+  std::unique_ptr<transport::Attempt> connecting_;
   Nanos attempt_until_ = 0;
   Nanos retry_at_ = 0;
   Nanos backoff_;
   std::unique_ptr<HandshakeSocket> handshaking_;
+  transport::tcp::Address local_;  // of the connection that is in its handshake
   Status last_error_;
   std::optional<wire::Reject> reject_;
   bool not_syncline_ = false;
   std::optional<Result<AuthenticatedSocket>> result_;
+  event::Watch watch_;  // after what is connecting: ends before it
 };
 
 }  // namespace syncline::cluster

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/planted.h"
+
 namespace syncline::cluster {
 namespace {
 
@@ -210,7 +212,8 @@ std::optional<Reject> Handshake::judge(const wire::Hello& hello) const {
 std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const {
   const auto& id = hello.identity;
   const std::string run_id = wire::wire_run_id(config_.run_id);
-  if (hello.run_id != run_id) return Reject{RejectCode::kRunId, 0, run_id};
+  if (hello.run_id != run_id && !SYNCLINE_PLANTED(run_ids_ignored))
+    return Reject{RejectCode::kRunId, 0, run_id};
   const bool this_process = id.peer_incarnation == 0 || id.peer_incarnation == config_.incarnation;
   if (!this_process || id.incarnation == config_.incarnation) {
     return Reject{RejectCode::kIncarnation, 0, ""};
@@ -233,6 +236,7 @@ std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const 
   if (id.level != config_.level) {
     return Reject{RejectCode::kLevel, static_cast<std::uint64_t>(config_.level), ""};
   }
+  if (heal && config_.heals_later) return Reject{RejectCode::kBusy, 0, ""};
   return std::nullopt;
 }
 

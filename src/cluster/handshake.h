@@ -46,6 +46,8 @@ struct HandshakeConfig {
   std::uint64_t incarnation = 0;
   std::uint64_t view = 0;
   std::uint64_t job = 0;
+  // Listener only: has no link yet that a heal connection could belong to; answers "busy".
+  bool heals_later = false;
   // Dialer only: whom it wants.
   int peer_rank = -1;
   std::uint64_t peer_incarnation = 0;  // 0: any

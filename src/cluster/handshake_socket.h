@@ -1,34 +1,36 @@
-// HandshakeSocket: a handshake core on a connected socket. AuthenticatedSocket: what comes out.
+// HandshakeSocket: a handshake core on a connection. AuthenticatedSocket: what comes out.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "cluster/handshake.h"
-#include "event/poller.h"
-#include "transport/tcp/socket.h"
+#include "event/watch.h"
+#include "transport/stream.h"
+#include "transport/tcp/address.h"
 
 namespace syncline::cluster {
 
 // A connection whose other end proved the job's key. Nothing of what it sent later has been read.
 struct AuthenticatedSocket {
-  transport::tcp::Fd fd;  // non-blocking, no delay, watched by no poller
+  std::unique_ptr<transport::Stream> stream;  // watched by no poller
   int peer_rank = -1;
   std::uint64_t peer_incarnation = 0;
   std::uint16_t rail = 0;
   wire::ConnectionRole role = wire::ConnectionRole::kData;
   SessionKeys keys;
   std::string peer_address;
+  transport::tcp::Address local;  // of this end; only where this side dialled
 };
 
-// Confined. Reads and writes when the poller says so; ends once, seen by ended(). Destroy it
-// outside of poller callbacks.
+// Confined. Reads and writes when the poller says so, or in progress() where the stream has no
+// descriptor; ends once, seen by ended(). Destroy it outside of poller callbacks.
 class HandshakeSocket {
  public:
-  HandshakeSocket(event::Poller& poller, transport::tcp::Fd fd, Handshake core, Nanos deadline);
-  ~HandshakeSocket();
-  HandshakeSocket(const HandshakeSocket&) = delete;
-  HandshakeSocket& operator=(const HandshakeSocket&) = delete;
+  HandshakeSocket(event::Poller& poller, std::unique_ptr<transport::Stream> stream, Handshake core,
+                  Nanos deadline);
 
   // Reads what is there, whether or not the poller has said so yet.
   void hear();
@@ -46,14 +48,12 @@ class HandshakeSocket {
   void on_ready();
   void read();
   void write();
-  void unwatch();
 
-  event::Poller& poller_;
-  transport::tcp::Fd fd_;
+  std::unique_ptr<transport::Stream> stream_;
   Handshake core_;
   Nanos deadline_;
   std::vector<std::byte> unsent_;
-  bool watched_ = false;
+  event::Watch watch_;  // after the stream: ends before it
 };
 
 }  // namespace syncline::cluster

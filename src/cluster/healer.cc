@@ -7,6 +7,7 @@ namespace {
 
 constexpr Nanos kHealConnectLimit = 100 * kMillisecond;
 constexpr Nanos kHealBackoffMax = 50 * kMillisecond;
+constexpr std::size_t kAdmissionBytesMax = 64;
 constexpr Nanos kHealRoundLimit = kSecond;  // then a new dialer starts afresh
 
 const Member& member_of(const MeshConfig& config, int rank) {
@@ -22,8 +23,7 @@ class DialConnector final : public Connector {
   Outcome take() override {
     auto socket = dialer_.take();
     if (socket.ok()) {
-      return {std::make_unique<transport::tcp::SocketStream>(std::move(socket.value().fd)),
-              ProbeResult::kAnswered};
+      return {std::move(socket.value().stream), ProbeResult::kAnswered};
     }
     const bool another_process =
         dialer_.reject() && dialer_.reject()->code == wire::RejectCode::kIncarnation;
@@ -38,20 +38,24 @@ class DialConnector final : public Connector {
 }  // namespace
 
 Healer::Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
-               std::unique_ptr<Acceptor> first, std::vector<transport::tcp::Fd> others)
+               std::unique_ptr<Acceptor> first,
+               std::vector<std::unique_ptr<transport::Listener>> others)
     : poller_(poller), clock_(clock), config_(std::move(config)) {
   const auto own = addresses_of(member_of(config_, config_.rank));
   if (own.ok()) own_ = own.value();
+  first->welcome_heals();
   acceptors_.push_back(std::move(first));
-  for (transport::tcp::Fd& fd : others) {
-    acceptors_.push_back(std::make_unique<Acceptor>(
-        poller_, clock_, std::move(fd), data_acceptor(config_), [](const AuthenticatedSocket&) {}));
+  for (auto& listener : others) {
+    acceptors_.push_back(std::make_unique<Acceptor>(poller_, clock_, std::move(listener),
+                                                    data_acceptor(config_),
+                                                    [](const AuthenticatedSocket&) {}));
   }
   for (const auto& acceptor : acceptors_) {
     acceptor->set_on_accept([this, at = acceptor.get()](AuthenticatedSocket socket) {
       on_accept(*at, std::move(socket));
     });
   }
+  if (!config_.outside.interfaces) return;
   carriers_ = std::make_unique<CarrierWatch>(poller_, own_,
                                              [this](int rail, bool up) { on_carrier(rail, up); });
 }
@@ -77,7 +81,7 @@ Status Healer::prepare(int peer, LinkOptions& options) {
 }
 
 std::unique_ptr<Connector> Healer::dial(int peer, int rail) {
-  if (!carriers_->is_up(rail)) return nullptr;
+  if (carriers_ && !carriers_->is_up(rail)) return nullptr;
   return std::make_unique<DialConnector>(poller_, clock_,
                                          options_for(peer, rail, wire::ConnectionRole::kHeal));
 }
@@ -91,6 +95,7 @@ DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) c
   options.connect_limit = kHealConnectLimit;
   options.backoff_max = kHealBackoffMax;
   if (own_.size() > 1) options.from = own_[static_cast<std::size_t>(rail)].with_port(0);
+  options.outside = config_.outside;
   options.handshake = data_handshake(config_);
   options.handshake.role = role;
   options.handshake.rail = static_cast<std::uint16_t>(rail);
@@ -101,12 +106,20 @@ DialOptions Healer::options_for(int peer, int rail, wire::ConnectionRole role) c
 
 void Healer::on_accept(Acceptor& acceptor, AuthenticatedSocket socket) {
   const auto link = links_.find(socket.peer_rank);
-  const bool fits = link != links_.end() && socket.role == wire::ConnectionRole::kHeal &&
-                    socket.peer_rank > config_.rank &&
+  const bool fits = link != links_.end() && socket.peer_rank > config_.rank &&
                     socket.peer_incarnation == member_of(config_, socket.peer_rank).incarnation;
   if (!fits) return acceptor.note_refusal(socket, "this rank expects no connection");
-  link->second->attach(socket.rail,
-                       std::make_unique<transport::tcp::SocketStream>(std::move(socket.fd)));
+  if (socket.role != wire::ConnectionRole::kHeal) return admit_again(std::move(socket));
+  link->second->attach(socket.rail, std::move(socket.stream));
+}
+
+// Its first connection broke on the way of the admission, when this rank's mesh was complete. It
+// learns that it is admitted; the end of this connection then makes it heal the link.
+void Healer::admit_again(AuthenticatedSocket socket) {
+  admitting_.push_back(
+      std::make_unique<ControlChannel>(poller_, std::move(socket), kAdmissionBytesMax));
+  admitting_.back()->stop_reading_after(0);
+  admitting_.back()->send(wire::encode_plain(wire::MembershipType::kAdmit));
 }
 
 // Inside poll(): the links are told later.
@@ -125,6 +138,10 @@ void Healer::on_carrier(int rail, bool up) {
 
 void Healer::progress(Nanos now) {
   for (const auto& acceptor : acceptors_) acceptor->progress(now);
+  admitting_.remove_if([](const std::unique_ptr<ControlChannel>& channel) {
+    channel->progress();
+    return !channel->status().ok() || !channel->has_unsent();
+  });
   for (const int rail : lost_rails_) {
     for (const auto& [peer, link] : links_) {
       if (rail < link->link().rails()) link->rail_lost(rail, "its interface lost the carrier");

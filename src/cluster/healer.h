@@ -1,11 +1,13 @@
 // Healer: gives the links of one rank their later connections.
 #pragma once
 
+#include <list>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "cluster/carrier_watch.h"
+#include "cluster/control_channel.h"
 #include "cluster/dialer.h"
 #include "cluster/link_endpoint.h"
 #include "cluster/mesh.h"
@@ -22,7 +24,7 @@ class Healer {
  public:
   // `first` listens at members[rank].addresses[0], `others` at the following ones.
   Healer(event::Poller& poller, const Clock& clock, MeshConfig config,
-         std::unique_ptr<Acceptor> first, std::vector<transport::tcp::Fd> others);
+         std::unique_ptr<Acceptor> first, std::vector<std::unique_ptr<transport::Listener>> others);
 
   // What the link to `peer` needs to heal.
   Status prepare(int peer, LinkOptions& options);
@@ -34,6 +36,7 @@ class Healer {
 
  private:
   void on_accept(Acceptor& acceptor, AuthenticatedSocket socket);
+  void admit_again(AuthenticatedSocket socket);
   void on_carrier(int rail, bool up);
   DialOptions options_for(int peer, int rail, wire::ConnectionRole role) const;
   std::unique_ptr<Connector> dial(int peer, int rail);
@@ -44,9 +47,10 @@ class Healer {
   std::vector<transport::tcp::Address> own_;
   std::map<int, std::vector<transport::tcp::Address>> addresses_;  // of the peers
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
+  std::list<std::unique_ptr<ControlChannel>> admitting_;
   std::map<int, LinkEndpoint*> links_;
-  std::unique_ptr<CarrierWatch> carriers_;
-  std::vector<int> lost_rails_;  // since the last progress()
+  std::unique_ptr<CarrierWatch> carriers_;  // null: the addresses are of no interface
+  std::vector<int> lost_rails_;             // since the last progress()
 };
 
 }  // namespace syncline::cluster

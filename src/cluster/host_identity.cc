@@ -5,8 +5,6 @@
 
 #include <fstream>
 
-#include "cluster/crypto.h"
-
 namespace syncline::cluster {
 
 std::string host_id() {
@@ -22,12 +20,6 @@ std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unnamed-host";
   return name;
-}
-
-std::uint64_t new_incarnation() {
-  std::uint64_t value = 0;
-  while (value == 0) random_bytes(std::as_writable_bytes(std::span(&value, 1)));
-  return value;
 }
 
 }  // namespace syncline::cluster

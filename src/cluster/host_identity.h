@@ -1,7 +1,6 @@
 // Which host this process is on, so that ranks know with whom they can share memory.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace syncline::cluster {
@@ -13,8 +12,5 @@ std::string host_id();
 
 // For messages; never empty.
 std::string host_name();
-
-// 64 random bits: one process start (DESIGN: incarnation). Never 0.
-std::uint64_t new_incarnation();
 
 }  // namespace syncline::cluster

@@ -13,8 +13,6 @@ using ::testing::IsEmpty;
 using transport::SendResult;
 using wire::Type;
 
-constexpr Nanos kMs = kMillisecond;
-
 LinkConfig patient() {
   LinkConfig config;
   config.silence = 2 * kSecond;
@@ -24,7 +22,7 @@ LinkConfig patient() {
 // Ticks every 50 ms; returns the lines logged up to and including `until`.
 std::string tick_until(LinkTestEnd& end, Nanos from, Nanos until) {
   std::string log;
-  for (Nanos now = from; now <= until; now += 50 * kMs) {
+  for (Nanos now = from; now <= until; now += 50 * kMillisecond) {
     end.link.tick(now);
     log += end.link.take_actions().log;
     end.take_output(now);
@@ -35,14 +33,14 @@ std::string tick_until(LinkTestEnd& end, Nanos from, Nanos until) {
 TEST(LinkLiveness, BeatsOnlyWhenIdle) {
   LinkTestEnd a(0, 1);
   LinkTestEnd b(1, 0);
-  for (Nanos now = 0; now < kSecond; now += 10 * kMs) {
+  for (Nanos now = 0; now < kSecond; now += 10 * kMillisecond) {
     a.link.tick(now);
     b.receive(a.take_output(now), now);
   }
   EXPECT_GE(b.count(Type::kHeartbeat), 9);
   EXPECT_LE(b.count(Type::kHeartbeat), 10);
   const int before = b.count(Type::kHeartbeat);
-  for (Nanos now = kSecond; now < 2 * kSecond; now += 10 * kMs) {
+  for (Nanos now = kSecond; now < 2 * kSecond; now += 10 * kMillisecond) {
     a.send(1, 10);
     b.receive(a.take_output(now), now);
     a.link.tick(now);
@@ -54,23 +52,23 @@ TEST(LinkLiveness, BeatsOnlyWhenIdle) {
 TEST(LinkLiveness, SuspectsOnceAndHearsAgain) {
   LinkTestEnd a(0, 1, patient());
   LinkTestEnd b(1, 0);
-  EXPECT_THAT(tick_until(a, 0, 950 * kMs), IsEmpty());
-  const std::string log = tick_until(a, 1000 * kMs, 1500 * kMs);
+  EXPECT_THAT(tick_until(a, 0, 950 * kMillisecond), IsEmpty());
+  const std::string log = tick_until(a, 1000 * kMillisecond, 1500 * kMillisecond);
   EXPECT_THAT(log, HasSubstr("suspect: rank 1 on host host-1 has been silent for 1000 ms"));
   EXPECT_EQ(log.find("suspect"), log.rfind("suspect"));
   EXPECT_TRUE(a.link.status().ok());
-  b.link.tick(1500 * kMs);
-  a.receive(b.take_output(1500 * kMs), 1500 * kMs);
+  b.link.tick(1500 * kMillisecond);
+  a.receive(b.take_output(1500 * kMillisecond), 1500 * kMillisecond);
   EXPECT_THAT(a.link.take_actions().log, HasSubstr("heard again"));
-  EXPECT_EQ(a.link.last_heard(), 1500 * kMs);
-  EXPECT_THAT(tick_until(a, 1550 * kMs, 2450 * kMs), IsEmpty());
+  EXPECT_EQ(a.link.last_heard(), 1500 * kMillisecond);
+  EXPECT_THAT(tick_until(a, 1550 * kMillisecond, 2450 * kMillisecond), IsEmpty());
 }
 
 TEST(LinkLiveness, SilenceLosesThePeer) {
   LinkTestEnd a(0, 1, patient());
-  tick_until(a, 0, 1950 * kMs);
+  tick_until(a, 0, 1950 * kMillisecond);
   EXPECT_TRUE(a.link.status().ok());
-  a.link.tick(2000 * kMs);
+  a.link.tick(2000 * kMillisecond);
   EXPECT_EQ(a.link.status().code(), Code::kPeerLost);
   EXPECT_EQ(a.link.status().peer(), 1);
   EXPECT_THAT(a.link.status().message(), HasSubstr("rank 1 on host host-1 was silent for 2000 ms"));
@@ -82,11 +80,11 @@ TEST(LinkLiveness, OwnStandstillIsNotThePeersSilence) {
   LinkConfig config = patient();
   config.suspect = INT64_MAX;  // somebody else watches
   LinkTestEnd a(0, 1, config);
-  tick_until(a, 0, 500 * kMs);
+  tick_until(a, 0, 500 * kMillisecond);
   a.link.tick(60 * kSecond);  // SIGCONT
   EXPECT_TRUE(a.link.status().ok());
   EXPECT_THAT(a.link.take_actions().log, IsEmpty());
-  tick_until(a, 60 * kSecond + 50 * kMs, 62 * kSecond);
+  tick_until(a, 60 * kSecond + 50 * kMillisecond, 62 * kSecond);
   EXPECT_EQ(a.link.status().code(), Code::kPeerLost) << "but its silence after that counts";
 }
 
@@ -100,11 +98,11 @@ TEST(LinkLiveness, BrokenConnectionIsProbedAndRefusalIsDeath) {
   EXPECT_TRUE(actions.disconnect);
   EXPECT_TRUE(actions.probe);
   a.link.on_probe(ProbeResult::kAnswered, 0);
-  a.link.tick(99 * kMs);
+  a.link.tick(99 * kMillisecond);
   EXPECT_FALSE(a.link.take_actions().probe);
-  a.link.tick(100 * kMs);
+  a.link.tick(100 * kMillisecond);
   EXPECT_TRUE(a.link.take_actions().probe);
-  a.link.on_probe(ProbeResult::kRefused, 101 * kMs);
+  a.link.on_probe(ProbeResult::kRefused, 101 * kMillisecond);
   EXPECT_EQ(a.link.status().code(), Code::kPeerLost);
   EXPECT_EQ(a.link.status().peer(), 1);
   ASSERT_NE(a.link.status().cause(), nullptr);
@@ -118,9 +116,9 @@ TEST(LinkLiveness, BrokenConnectionEndsBySilence) {
     LinkTestEnd a(0, 1, patient());
     a.link.on_end("reset", 0);
     a.link.on_probe(answered ? ProbeResult::kAnswered : ProbeResult::kNoAnswer, 0);
-    tick_until(a, 0, 1950 * kMs);
+    tick_until(a, 0, 1950 * kMillisecond);
     EXPECT_TRUE(a.link.status().ok());
-    tick_until(a, 2000 * kMs, 2000 * kMs);
+    tick_until(a, 2000 * kMillisecond, 2000 * kMillisecond);
     EXPECT_EQ(a.link.status().code(), answered ? Code::kLinkDown : Code::kPeerLost);
   }
 }
@@ -162,9 +160,9 @@ TEST(LinkLiveness, AClosingLinkDoesNotWaitForEver) {
   LinkTestEnd a(0, 1, patient());
   a.send(0, 10);
   a.link.close();
-  tick_until(a, 0, 1950 * kMs);
+  tick_until(a, 0, 1950 * kMillisecond);
   EXPECT_TRUE(a.link.has_unsent());
-  tick_until(a, 2000 * kMs, 2000 * kMs);
+  tick_until(a, 2000 * kMillisecond, 2000 * kMillisecond);
   EXPECT_FALSE(a.link.has_unsent());
   EXPECT_EQ(a.link.status().code(), Code::kShutdown) << "the first reason stands";
 }

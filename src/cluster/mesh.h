@@ -20,6 +20,7 @@ struct MeshConfig {
   bool insecure = false;
   Nanos timeout = 120 * kSecond;
   LogLine log;
+  Outside outside;
 };
 
 struct Mesh {

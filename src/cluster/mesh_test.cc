@@ -31,9 +31,9 @@ TEST(Mesh, EveryPairIsConnectedWithItself) {
         EXPECT_EQ(from.peer_incarnation, ranks[0].joined->value().view.members[b].incarnation);
         EXPECT_EQ(from.keys.send, to.keys.receive);
         const char sent = static_cast<char>('a' + 8 * a + b);
-        ASSERT_EQ(::send(from.fd.get(), &sent, 1, 0), 1);
+        ASSERT_EQ(::send(from.stream->fd(), &sent, 1, 0), 1);
         char got = 0;
-        ASSERT_EQ(::recv(to.fd.get(), &got, 1, 0), 1);
+        ASSERT_EQ(::recv(to.stream->fd(), &got, 1, 0), 1);
         EXPECT_EQ(got, sent);
       }
     }
@@ -119,44 +119,6 @@ TEST(Mesh, AnotherProcessAtTheAddressIsALostPeer) {
     acceptor.progress(clock.now());
   }
   thread.join();
-}
-
-// A rank that waits for others in the mesh is silent to those who have it: on a loaded machine they
-// heal the link then.
-TEST(Mesh, HealingConnectionsComeTooEarly) {
-  Place place;
-  Place own;
-  Lines lines;
-  View view = view_of_two(place.address);
-  view.members[1].addresses = {own.address.to_string()};
-  MonotonicClock clock;
-  event::Poller poller;
-  event::Poller peer_poller;
-  MeshConfig config = config_of(view, 0);
-  config.log = lines.sink();
-  std::optional<Result<Mesh>> mesh;
-  event::NamedThread thread("rank0", [&] {
-    mesh.emplace(connect_mesh(poller, clock, config, std::move(place.listener)));
-  });
-  DialOptions options;
-  options.addresses = {place.address};
-  options.deadline = clock.now() + 10 * kSecond;
-  options.handshake = data_handshake(config_of(view, 1));
-  options.handshake.role = wire::ConnectionRole::kHeal;
-  options.handshake.peer_rank = 0;
-  options.handshake.peer_incarnation = view.members[0].incarnation;
-  Dialer dialer(peer_poller, clock, options);
-  while (!dialer.ended()) {
-    peer_poller.poll(kSecond);
-    dialer.progress(clock.now());
-  }
-  EXPECT_TRUE(dialer.take().ok());
-  EXPECT_TRUE(lines.wait_for("rank 1: not expected in this mesh"));
-  const auto other = connect_mesh(peer_poller, clock, config_of(view, 1), std::move(own.listener));
-  thread.join();
-  ASSERT_TRUE(other.ok());
-  ASSERT_TRUE(mesh->ok());
-  EXPECT_EQ(mesh->value().sockets.at(1).role, wire::ConnectionRole::kData);
 }
 
 TEST(Mesh, ListenerStaysForProbesAndRefusesTheRest) {

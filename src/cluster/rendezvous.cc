@@ -21,11 +21,6 @@ using transport::tcp::Fd;
 constexpr Nanos kPollSlice = 50 * kMillisecond;
 constexpr Nanos kCheckInterval = 500 * kMillisecond;
 
-std::string seconds(Nanos duration) {
-  if (duration < kSecond) return std::to_string(duration / kMillisecond) + " ms";
-  return std::to_string(duration / kSecond) + " s";
-}
-
 // Confined. One call of rendezvous(): what both sides share.
 class Rendezvous {
  public:
@@ -114,17 +109,13 @@ class Rendezvous {
   Result<View> host(std::vector<Fd> listeners, Check still_ours) {
     const Address local = transport::tcp::local_address(listeners.front().get());
     if (const Status status = open_data(local); !status.ok()) return status;
-    RendezvousHost host(poller_, clock_, std::move(listeners), config_, self_);
+    RendezvousHost host(poller_, clock_, transport::tcp::make_listeners(std::move(listeners)),
+                        config_, self_, deadline_);
     Nanos check_at = 0;
     for (;;) {
       const Nanos now = clock_.now();
       host.progress(now);
       if (host.ended()) return host.take();
-      if (!host.decided() && now >= deadline_) {
-        host.fail(Status(Code::kTimeout, host.missing() + " did not arrive at " + config_.uri +
-                                             " within " + seconds(config_.timeout)));
-        continue;
-      }
       if (!host.decided() && time_to_report(now)) {
         log_to(config_.log, "rank 0 waits for " + host.missing() + " at " + config_.uri);
       }
@@ -138,21 +129,11 @@ class Rendezvous {
 
   std::unique_ptr<RendezvousGuest> make_guest(std::vector<Address> addresses,
                                               std::uint64_t incarnation) {
-    DialOptions options;
+    DialOptions options = rendezvous_dial(config_, self_, deadline_);
     options.addresses = std::move(addresses);
-    options.insecure = config_.insecure;
-    options.deadline = deadline_;
-    HandshakeConfig& handshake = options.handshake;
-    handshake.key = config_.key;
-    handshake.run_id = config_.run_id;
-    handshake.role = wire::ConnectionRole::kRendezvous;
-    handshake.rank = self_.rank;
-    handshake.world_size = config_.world_size;
-    handshake.incarnation = self_.incarnation;
-    handshake.peer_rank = 0;
-    handshake.peer_incarnation = incarnation;
+    options.handshake.peer_incarnation = incarnation;
     return std::make_unique<RendezvousGuest>(
-        poller_, clock_, std::move(options), config_.uri, seconds(config_.timeout),
+        poller_, clock_, std::move(options), config_.uri, config_.timeout,
         [this](const Address& local) -> Result<Member> {
           if (const Status status = open_data(local); !status.ok()) {
             return status;
@@ -238,7 +219,7 @@ class Rendezvous {
 
   Status no_file(const std::string& path, const RendezvousFile& tried, const Status& last) {
     std::string text = "rank " + std::to_string(self_.rank) + " found no rank 0 through " + path +
-                       " within " + seconds(config_.timeout) + ": ";
+                       " within " + limit_text(config_.timeout) + ": ";
     if (tried.incarnation == 0) {
       text += "there is no such file; do all ranks see the same folder and have the same run id?";
     } else {
@@ -260,12 +241,17 @@ class Rendezvous {
 
 }  // namespace
 
+std::string limit_text(Nanos limit) {
+  if (limit < kSecond) return std::to_string(limit / kMillisecond) + " ms";
+  return std::to_string(limit / kSecond) + " s";
+}
+
 Member describe_self(int rank) {
   Member self;
   self.rank = rank;
   self.host_name = host_name();
   self.host_id = host_id();
-  self.incarnation = new_incarnation();
+  self.incarnation = Outside().fresh_incarnation();
   self.pid = ::getpid();
   self.launcher_pid = ::getppid();
   return self;
@@ -276,7 +262,7 @@ Result<Joined> rendezvous(event::Poller& poller, const Clock& clock, const Rende
   SYNCLINE_ASSERT(self.rank >= 0 && self.rank < config.world_size,
                   "discover_rank() checks the rank");
   if (config.world_size == 1) {
-    View alone{1, new_incarnation(), {std::move(self)}};
+    View alone{1, config.outside.fresh_incarnation(), {std::move(self)}};
     return Joined{std::move(alone), {}};
   }
   return Rendezvous(poller, clock, config, std::move(self)).run();

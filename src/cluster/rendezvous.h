@@ -20,6 +20,7 @@
 #include "cluster/interfaces.h"
 #include "cluster/key.h"
 #include "cluster/log_line.h"
+#include "cluster/outside.h"
 #include "event/poller.h"
 #include "transport/tcp/socket.h"
 #include "wire/membership_messages.h"
@@ -42,6 +43,7 @@ struct RendezvousConfig {
   Nanos timeout = 120 * kSecond;
   Nanos report_every = 10 * kSecond;  // a line about who is missing
   LogLine log;
+  Outside outside;
 };
 
 struct Joined {
@@ -49,6 +51,9 @@ struct Joined {
   // In the order of members[rank].addresses, one for each rail; none in a world of one.
   std::vector<transport::tcp::Fd> data_listeners;
 };
+
+// "120 s", for messages.
+std::string limit_text(Nanos limit);
 
 // A Member for this process: host name and id, pid, parent; `incarnation` is fresh.
 Member describe_self(int rank);

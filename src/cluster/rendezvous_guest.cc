@@ -1,9 +1,12 @@
 #include "cluster/rendezvous_guest.h"
 
 #include "base/assert.h"
+#include "base/planted.h"
 
 namespace syncline::cluster {
 namespace {
+
+constexpr Nanos kDialAgainPause = 50 * kMillisecond;
 
 // The listener is a Syncline process, but not the one that was looked for.
 bool is_other_process(const std::optional<wire::Reject>& reject) {
@@ -22,15 +25,33 @@ bool is_other_process(const std::optional<wire::Reject>& reject) {
 
 }  // namespace
 
+DialOptions rendezvous_dial(const RendezvousConfig& config, const Member& self, Nanos deadline) {
+  DialOptions options;
+  options.insecure = config.insecure;
+  options.deadline = deadline;
+  options.outside = config.outside;
+  HandshakeConfig& handshake = options.handshake;
+  handshake.key = config.key;
+  handshake.run_id = config.run_id;
+  handshake.role = wire::ConnectionRole::kRendezvous;
+  handshake.rank = self.rank;
+  handshake.world_size = config.world_size;
+  handshake.incarnation = self.incarnation;
+  handshake.peer_rank = 0;
+  return options;
+}
+
 RendezvousGuest::RendezvousGuest(event::Poller& poller, const Clock& clock, DialOptions options,
-                                 std::string where, std::string limit, Complete complete)
+                                 std::string where, Nanos limit, Complete complete)
     : poller_(poller),
+      clock_(clock),
+      options_(options),
       rank_(options.handshake.rank),
       world_size_(options.handshake.world_size),
       incarnation_(options.handshake.incarnation),
       deadline_(options.deadline),
       where_(std::move(where)),
-      limit_(std::move(limit)),
+      limit_(limit),
       complete_(std::move(complete)) {
   dialer_ = std::make_unique<Dialer>(poller, clock, std::move(options));
 }
@@ -54,32 +75,62 @@ void RendezvousGuest::progress(Nanos now) {
     if (dialer_->ended()) on_dialed(dialer_->take());
     return;
   }
+  if (!channel_) {
+    if (now >= dial_again_at_) dial_again();
+    return;
+  }
+  channel_->progress();
   while (!ended()) {
     const auto message = channel_->receive();
     if (!message) break;
     on_message(*message);
   }
   if (ended()) return;
-  if (!channel_->status().ok()) {
-    return end(Status(Code::kPeerLost, "rank 0 left the rendezvous at " + where_)
-                   .with_peer(0)
-                   .caused_by(channel_->status()));
-  }
+  if (!channel_->status().ok()) return on_broken(now);
   if (now >= deadline_) expire();
 }
 
+Status RendezvousGuest::left_by_host(const Status& why) const {
+  return Status(Code::kPeerLost, "rank 0 left the rendezvous at " + where_)
+      .with_peer(0)
+      .caused_by(why);
+}
+
+// After the table rank 0 does not wait for anyone to come back.
+void RendezvousGuest::on_broken(Nanos now) {
+  const bool final = view_ || now >= deadline_ || SYNCLINE_PLANTED(break_is_final);
+  if (final) return end(left_by_host(channel_->status()));
+  const AuthenticatedSocket& socket = channel_->socket();
+  std::erase_if(options_.addresses, [&](const transport::tcp::Address& each) {
+    return each.to_string() != socket.peer_address;
+  });
+  options_.handshake.peer_incarnation = socket.peer_incarnation;
+  options_.refused_is_final = true;  // it has listened
+  channel_.reset();
+  dial_again_at_ = now + kDialAgainPause;
+}
+
+void RendezvousGuest::dial_again() {
+  dialer_ = std::make_unique<Dialer>(poller_, clock_, options_);
+}
+
 void RendezvousGuest::on_dialed(Result<AuthenticatedSocket> socket) {
+  if (!socket.ok() && member_ && socket.status().code() != Code::kTimeout) {
+    return end(left_by_host(socket.status()));
+  }
   if (!socket.ok()) {
     met_somebody_else_ = dialer_->not_syncline() || is_other_process(dialer_->reject());
     return end(socket.status());
   }
   dialer_.reset();
-  const auto local = transport::tcp::local_address(socket.value().fd.get());
-  const auto member = complete_(local);
-  if (!member.ok()) return end(member.status());
+  if (!member_) {
+    auto member = complete_(socket.value().local);
+    if (!member.ok()) return end(member.status());
+    member_ = std::move(member).value();
+  }
   channel_ = std::make_unique<ControlChannel>(poller_, std::move(socket).value(),
                                               wire::table_bytes_max(world_size_));
-  channel_->send(wire::encode_join(member.value()));
+  channel_->send(wire::encode_join(*member_));
 }
 
 void RendezvousGuest::on_message(const std::vector<std::byte>& message) {
@@ -135,7 +186,7 @@ std::string RendezvousGuest::waiting_for() const {
 
 void RendezvousGuest::expire() {
   end(Status(Code::kTimeout, (missing_.empty() ? "the other ranks" : missing_) +
-                                 " did not arrive at " + where_ + " within " + limit_));
+                                 " did not arrive at " + where_ + " within " + limit_text(limit_)));
 }
 
 }  // namespace syncline::cluster

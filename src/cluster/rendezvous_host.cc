@@ -1,12 +1,10 @@
 #include "cluster/rendezvous_host.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <climits>
 
 #include "base/assert.h"
-#include "cluster/host_identity.h"
+#include "base/planted.h"
 #include "cluster/processes.h"
 
 namespace syncline::cluster {
@@ -31,15 +29,16 @@ bool only_loopback(const Member& member) {
 }  // namespace
 
 RendezvousHost::RendezvousHost(event::Poller& poller, const Clock& clock,
-                               std::vector<transport::tcp::Fd> listeners,
-                               const RendezvousConfig& config, Member self)
-    : poller_(poller), clock_(clock), config_(config), self_(std::move(self)) {
+                               std::vector<std::unique_ptr<transport::Listener>> listeners,
+                               const RendezvousConfig& config, Member self, Nanos deadline)
+    : poller_(poller), clock_(clock), config_(config), self_(std::move(self)), deadline_(deadline) {
   for (auto& listener : listeners) {
     AcceptorOptions options;
     options.handshake = handshake(config);
     options.insecure = config.insecure;
     options.name = "rendezvous";
     options.log = config.log;
+    options.outside = config.outside;
     acceptors_.push_back(std::make_unique<Acceptor>(
         poller, clock, std::move(listener), std::move(options),
         [this](AuthenticatedSocket socket) { on_accept(std::move(socket)); }));
@@ -83,12 +82,14 @@ void RendezvousHost::progress(Nanos now) {
   drop_gone(now);
   if (!result_ && !view_) try_table(now);
   if (!result_ && view_) try_start();
+  if (!result_ && now >= deadline_ && !SYNCLINE_PLANTED(rendezvous_without_end)) expire();
   if (!result_) return tell_waiting(now);
   if (decided_at_ == 0) decided_at_ = now;
   ended_ = flushed() || now - decided_at_ >= kSecond;
 }
 
 void RendezvousHost::serve(Guest& guest, Nanos now) {
+  guest.channel->progress();
   while (const auto message = guest.channel->receive()) {
     if (!guest.leaving) on_message(guest, *message, now);
   }
@@ -135,7 +136,7 @@ int RendezvousHost::closeness(const Member& member) const {
 // False: `guest` was refused.
 bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   Guest* earlier = guest_of(member.rank);
-  if (earlier == nullptr) return true;
+  if (earlier == nullptr || SYNCLINE_PLANTED(twin_accepted)) return true;
   const bool same_process = earlier->member->incarnation == member.incarnation;
   const bool named = !config_.run_id.empty();
   const int ahead = named ? 0 : closeness(member) - closeness(*earlier->member);
@@ -143,7 +144,11 @@ bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   const std::string why = rank + " is there already (";
   const std::string advice =
       "); give each job its own SYNCLINE_RUN_ID or address, and each process its own rank";
-  if (same_process || ahead > 0) {
+  if (same_process) {
+    earlier->leaving = true;  // its connection broke, and it has a new one
+    return true;
+  }
+  if (ahead > 0) {
     refuse(*earlier, Code::kMismatch, why + describe(member) + advice);
     return true;
   }
@@ -169,6 +174,7 @@ void RendezvousHost::drop_gone(Nanos) {
   const auto gone = [&](const std::unique_ptr<Guest>& guest) {
     if (guest->leaving && !guest->channel->has_unsent()) return true;
     if (guest->channel->status().ok()) return false;
+    if (SYNCLINE_PLANTED(stale_member_kept) && guest->member && !guest->leaving) return false;
     if (guest->member && !guest->leaving) {
       log_to(config_.log, "rank " + std::to_string(guest->member->rank) + " (" +
                               describe(*guest->member) +
@@ -203,6 +209,7 @@ void RendezvousHost::try_table(Nanos now) {
   view.members.push_back(self_);
   for (int rank = 1; rank < config_.world_size; ++rank) {
     const Guest* guest = guest_of(rank);
+    if (guest == nullptr && SYNCLINE_PLANTED(table_too_early) && !guests_.empty()) continue;
     if (guest == nullptr) {
       complete_since_ = 0;
       return;
@@ -221,7 +228,7 @@ void RendezvousHost::try_table(Nanos now) {
   }
   if (stranger != nullptr && now - complete_since_ < kSettle) return;
   if (const Status status = check_addresses(view); !status.ok()) return fail(status);
-  view.job = new_incarnation();
+  view.job = config_.outside.fresh_incarnation();
   send_table(std::move(view));
 }
 
@@ -257,10 +264,12 @@ void RendezvousHost::send_table(View view) {
 
 void RendezvousHost::try_start() {
   for (const auto& guest : guests_) {
+    if (SYNCLINE_PLANTED(start_too_early)) break;
     if (guest->member && !guest->leaving && !guest->acknowledged) return;
   }
   for (auto& guest : guests_) {
-    if (guest->acknowledged) guest->channel->send(wire::encode_plain(wire::MembershipType::kStart));
+    if (guest->acknowledged || SYNCLINE_PLANTED(start_too_early))
+      guest->channel->send(wire::encode_plain(wire::MembershipType::kStart));
   }
   result_ = *view_;
 }
@@ -275,11 +284,18 @@ void RendezvousHost::fail(const Status& status) {
   result_ = status;
 }
 
+void RendezvousHost::expire() {
+  fail(Status(Code::kTimeout,
+              missing() + (view_ ? " did not confirm the table at " : " did not arrive at ") +
+                  config_.uri + " within " + limit_text(config_.timeout)));
+}
+
 std::string RendezvousHost::missing() const {
   std::string list;
   int count = 0;
   for (int rank = 1; rank < config_.world_size; ++rank) {
-    if (const_cast<RendezvousHost*>(this)->guest_of(rank) != nullptr) continue;
+    const Guest* guest = const_cast<RendezvousHost*>(this)->guest_of(rank);
+    if (guest != nullptr && (!view_ || guest->acknowledged)) continue;
     if (++count <= 20) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (count > 20) list += " and " + std::to_string(count - 20) + " more";

@@ -28,19 +28,22 @@ class RendezvousHost {
   static constexpr Nanos kSettle = 2 * kSecond;
   static constexpr Nanos kJoinLimit = 5 * kSecond;  // from the handshake to the join message
 
+  // Gives up at `deadline`, on the clock.
   RendezvousHost(event::Poller& poller, const Clock& clock,
-                 std::vector<transport::tcp::Fd> listeners, const RendezvousConfig& config,
-                 Member self);
+                 std::vector<std::unique_ptr<transport::Listener>> listeners,
+                 const RendezvousConfig& config, Member self, Nanos deadline);
 
   // Call after every poll and at least every 100 ms.
   void progress(Nanos now);
   // The outcome is known and everyone was told; a guest that does not read is waited for 1 s.
   bool ended() const { return ended_; }
   bool decided() const { return result_.has_value(); }
+  // Nobody was sent the table yet: a rank that restarts is welcome.
+  bool gathering() const { return !view_ && !result_; }
   Result<View> take();
   // Tells all guests and ends with this error.
   void fail(const Status& status);
-  // "ranks 2, 3 of 4"
+  // Whose join or, after the table, whose ack is awaited: "ranks 2, 3 of 4".
   std::string missing() const;
 
  private:
@@ -66,6 +69,7 @@ class RendezvousHost {
   void send_table(View view);
   void try_start();
   void tell_waiting(Nanos now);
+  void expire();
   bool flushed() const;
   Guest* guest_of(int rank);
 
@@ -73,6 +77,7 @@ class RendezvousHost {
   const Clock& clock_;
   RendezvousConfig config_;
   Member self_;
+  Nanos deadline_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::unique_ptr<Guest>> guests_;
   std::optional<View> view_;  // once sent

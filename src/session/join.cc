@@ -116,8 +116,8 @@ std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, cluster::Healer& he
   link.suspect = INT64_MAX;  // the engine watches all transports alike
   link.log = join.log;
   throw_if_error(healer.prepare(member.rank, link));
-  auto endpoint = value_or_throw(cluster::make_link_endpoint(
-      join.context->engine->poller(), *join.clock, socket.fd.release(), std::move(link)));
+  auto endpoint = std::make_unique<cluster::LinkEndpoint>(
+      join.context->engine->poller(), *join.clock, std::move(socket.stream), std::move(link));
   healer.add(member.rank, endpoint.get());
   return endpoint;
 }
@@ -147,9 +147,9 @@ void connect_tcp(Joining& join, Wiring& wiring, std::vector<transport::tcp::Fd> 
   auto connected = value_or_throw(cluster::connect_mesh(join.context->engine->poller(), *join.clock,
                                                         mesh, std::move(listeners.front())));
   listeners.erase(listeners.begin());
-  wiring.healer = std::make_unique<cluster::Healer>(join.context->engine->poller(), *join.clock,
-                                                    std::move(mesh), std::move(connected.acceptor),
-                                                    std::move(listeners));
+  wiring.healer = std::make_unique<cluster::Healer>(
+      join.context->engine->poller(), *join.clock, std::move(mesh), std::move(connected.acceptor),
+      transport::tcp::make_listeners(std::move(listeners)));
   for (auto& [rank, socket] : connected.sockets) {
     const cluster::Member& member = join.view.members[static_cast<std::size_t>(rank)];
     endpoints[rank] = make_tcp(join, *wiring.healer, member, std::move(socket));

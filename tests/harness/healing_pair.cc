@@ -37,8 +37,9 @@ void HealingPair::build(int rank, transport::tcp::Fd listener, const cluster::Vi
   mesh.peers = {1 - rank};
   mesh.timeout = 20 * kSecond;
   auto connected = cluster::connect_mesh(poller, clock_, mesh, std::move(listener)).value();
-  auto healer = std::make_shared<cluster::Healer>(
-      poller, clock_, mesh, std::move(connected.acceptor), std::vector<transport::tcp::Fd>());
+  auto healer =
+      std::make_shared<cluster::Healer>(poller, clock_, mesh, std::move(connected.acceptor),
+                                        std::vector<std::unique_ptr<transport::Listener>>());
   const int peer = 1 - rank;
   const cluster::Member& member = view.members[static_cast<std::size_t>(peer)];
   cluster::LinkOptions link;
@@ -51,9 +52,8 @@ void HealingPair::build(int rank, transport::tcp::Fd listener, const cluster::Vi
   link.silence = silence;
   link.suspect = INT64_MAX;
   (void)healer->prepare(peer, link);
-  auto endpoint =
-      cluster::make_link_endpoint(poller, clock_, connected.sockets.at(peer).fd.release(), link)
-          .value();
+  auto endpoint = std::make_unique<cluster::LinkEndpoint>(
+      poller, clock_, std::move(connected.sockets.at(peer).stream), link);
   links_[rank] = endpoint.get();
   healer->add(peer, endpoint.get());
   std::vector<exec::Channel*> peers(2, nullptr);

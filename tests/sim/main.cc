@@ -24,16 +24,41 @@ namespace {
 using syncline::sim::Outcome;
 using syncline::sim::Scenario;
 
-constexpr std::array kPlanted = {
-    "ack_off_by_one",       "resume_off_by_one", "no_duplicate_check", "no_payload_check",
-    "endless_patience",     "early_eviction",    "acks_ignored",       "frames_die_with_the_rail",
-    "deaf_to_requests",     "window_ignored",    "order_ignored",      "any_segment",
-    "added_twice",          "input_overwritten", "death_unreported",   "fingerprint_ignored",
-    "early_frames_dropped", "nobody_told"};
+constexpr std::array kPlanted = {"ack_off_by_one",
+                                 "resume_off_by_one",
+                                 "no_duplicate_check",
+                                 "no_payload_check",
+                                 "endless_patience",
+                                 "early_eviction",
+                                 "acks_ignored",
+                                 "frames_die_with_the_rail",
+                                 "deaf_to_requests",
+                                 "window_ignored",
+                                 "order_ignored",
+                                 "any_segment",
+                                 "added_twice",
+                                 "input_overwritten",
+                                 "death_unreported",
+                                 "fingerprint_ignored",
+                                 "early_frames_dropped",
+                                 "nobody_told",
+                                 "table_too_early",
+                                 "start_too_early",
+                                 "twin_accepted",
+                                 "stale_member_kept",
+                                 "rendezvous_without_end",
+                                 "repeats_believed",
+                                 "mesh_takes_anyone",
+                                 "heals_in_the_mesh",
+                                 "absent_unprobed",
+                                 "run_ids_ignored",
+
+                                 "break_is_final"};
 constexpr std::uint64_t kPlantedSeeds = 10'000;
 
 struct Totals {
   std::uint64_t resumes = 0, duplicates = 0, damaged = 0, repeated = 0, done = 0, failed = 0;
+  std::uint64_t started = 0, joins_failed = 0, restarts = 0;
   void add(const Outcome& outcome) {
     resumes += outcome.resumes;
     duplicates += outcome.duplicates;
@@ -41,6 +66,9 @@ struct Totals {
     repeated += outcome.bytes_repeated;
     done += outcome.calls_done;
     failed += outcome.calls_failed;
+    started += outcome.jobs_started;
+    joins_failed += outcome.joins_failed;
+    restarts += outcome.restarts;
   }
 };
 
@@ -66,17 +94,22 @@ int run_seeds(std::uint64_t first, std::uint64_t last) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf(
-      "%llu seeds without violation in %.1f s: %llu calls done, %llu failed as they must; "
+      "%llu seeds without violation in %.1f s: %llu jobs started, %llu joins failed as they must, "
+      "%llu ranks started again; %llu calls done, %llu failed as they must; "
       "%llu resumes, %llu damaged and %llu repeated frames dropped, %llu bytes sent again\n",
       static_cast<unsigned long long>(last - first + 1), took.count(),
+      static_cast<unsigned long long>(totals.started),
+      static_cast<unsigned long long>(totals.joins_failed),
+      static_cast<unsigned long long>(totals.restarts),
       static_cast<unsigned long long>(totals.done), static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.resumes),
       static_cast<unsigned long long>(totals.damaged),
       static_cast<unsigned long long>(totals.duplicates),
       static_cast<unsigned long long>(totals.repeated));
   // Rare branches must be met, not hoped for.
-  const bool met = last - first < 100 || (totals.resumes > 0 && totals.duplicates > 0 &&
-                                          totals.damaged > 0 && totals.failed > 0);
+  const bool met =
+      last - first < 100 || (totals.resumes > 0 && totals.duplicates > 0 && totals.damaged > 0 &&
+                             totals.failed > 0 && totals.joins_failed > 0 && totals.restarts > 0);
   if (!met) std::printf("but some branch was never met\n");
   return met ? 0 : 1;
 }

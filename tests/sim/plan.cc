@@ -42,13 +42,21 @@ PlannedCall random_call(Dice& dice, int ranks) {
   return call;
 }
 
+// Half of them while ranks join, which takes some round trips after the last one's start.
+Nanos fault_time(Dice& dice, const Scenario& scenario, Nanos least) {
+  const Nanos last = *std::max_element(scenario.starts.begin(), scenario.starts.end());
+  const Nanos joined = std::max(least, last + 25 * scenario.latency + 10 * kMillisecond);
+  if (dice.one_in(2)) return dice.span(least, joined);
+  return dice.span(least, joined + 400 * kMillisecond);
+}
+
 Fault random_fault(Dice& dice, const Scenario& scenario) {
   static const std::vector<FaultKind> kinds = {
       FaultKind::kReset,  FaultKind::kReset,  FaultKind::kReset, FaultKind::kCut,
       FaultKind::kCut,    FaultKind::kHalves, FaultKind::kPause, FaultKind::kDamage,
-      FaultKind::kDamage, FaultKind::kStalls};
+      FaultKind::kDamage, FaultKind::kStalls, FaultKind::kRepeat};
   Fault fault;
-  fault.at = dice.span(0, 400 * kMillisecond);
+  fault.at = fault_time(dice, scenario, 0);
   fault.kind = dice.pick(kinds);
   fault.a = dice.below(scenario.ranks);
   fault.b = (fault.a + 1 + dice.below(scenario.ranks - 1)) % scenario.ranks;
@@ -60,11 +68,23 @@ Fault random_fault(Dice& dice, const Scenario& scenario) {
 
 void add_death(Dice& dice, Scenario& scenario) {
   Fault fault;
-  fault.at = dice.span(0, 400 * kMillisecond);
   fault.kind = dice.one_in(3) ? FaultKind::kVanish : FaultKind::kCrash;
   fault.a = scenario.victim = dice.below(scenario.ranks);
+  fault.at = fault_time(dice, scenario, scenario.starts[static_cast<std::size_t>(fault.a)]);
   fault.restarts = fault.kind == FaultKind::kCrash && dice.one_in(2);
+  fault.span = dice.span(0, 300 * kMillisecond);
   scenario.faults.push_back(fault);
+}
+
+void add_intruder(Dice& dice, Scenario& scenario) {
+  static const std::vector<Intruder::Kind> kinds = {Intruder::Kind::kTwin, Intruder::Kind::kTwin,
+                                                    Intruder::Kind::kOtherRun,
+                                                    Intruder::Kind::kOtherKey};
+  Intruder intruder;
+  intruder.kind = dice.pick(kinds);
+  intruder.rank = 1 + dice.below(scenario.ranks - 1);
+  intruder.at = fault_time(dice, scenario, 0);
+  scenario.intruder = intruder;
 }
 
 }  // namespace
@@ -82,12 +102,18 @@ Scenario scenario_of(std::uint64_t seed) {
   for (int rank = 0; rank < scenario.ranks; ++rank) {
     scenario.slowness.push_back(dice.one_in(4) ? 1 + dice.below(8) : 1);
   }
+  const Nanos spread = dice.one_in(4) ? kSecond : 100 * kMillisecond;
+  for (int rank = 0; rank < scenario.ranks; ++rank) {
+    scenario.starts.push_back(dice.one_in(3) ? 0 : dice.span(0, spread));
+  }
   const int calls = 5 + dice.below(20);
   for (int i = 0; i < calls; ++i) scenario.calls.push_back(random_call(dice, scenario.ranks));
   const int faults = dice.below(8);
   for (int i = 0; i < faults; ++i) scenario.faults.push_back(random_fault(dice, scenario));
-  if (dice.one_in(5)) {
+  if (dice.one_in(4)) {
     add_death(dice, scenario);
+  } else if (dice.one_in(5)) {
+    add_intruder(dice, scenario);
   } else if (dice.one_in(6)) {
     scenario.dissenter = dice.below(scenario.ranks);
     scenario.dissent = dice.below(calls);
@@ -106,6 +132,15 @@ std::string describe(const Scenario& scenario) {
   if (scenario.dissenter >= 0) {
     text += ", rank " + std::to_string(scenario.dissenter) + " disagrees at call " +
             std::to_string(scenario.dissent);
+  }
+  if (scenario.intruder) {
+    const bool twin = scenario.intruder->kind == Intruder::Kind::kTwin;
+    const bool other_run = scenario.intruder->kind == Intruder::Kind::kOtherRun;
+    text += ", a " +
+            std::string(twin        ? "second"
+                        : other_run ? "stray"
+                                    : "foreign") +
+            " rank " + std::to_string(scenario.intruder->rank);
   }
   return text;
 }
@@ -128,8 +163,10 @@ std::string describe(const Fault& fault) {
       return "bits flip on what " + number(fault.a) + " sends" + span;
     case FaultKind::kStalls:
       return "packets of " + number(fault.a) + " get lost" + span;
+    case FaultKind::kRepeat:
+      return "what " + number(fault.a) + " says at the rendezvous arrives twice" + span;
     case FaultKind::kCrash:
-      return "rank " + number(fault.a) + " dies" + (fault.restarts ? " and restarts" : "");
+      return "rank " + number(fault.a) + " dies" + (fault.restarts ? ", another follows" : "");
     case FaultKind::kVanish:
       return "host of rank " + number(fault.a) + " vanishes";
   }

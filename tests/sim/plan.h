@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ enum class FaultKind : std::uint8_t {
   kPause,   // a stands still for `span`
   kDamage,  // bits flip on everything that a sends, for `span`
   kStalls,  // a's packets get lost and come late, for `span`
+  kRepeat,  // what a says at the rendezvous arrives twice now and then, for `span`
   kCrash,   // a's process dies
   kVanish,  // a's host is gone without a word
 };
@@ -35,7 +37,15 @@ struct Fault {
   FaultKind kind = FaultKind::kReset;
   int a = 0, b = 0, rail = 0;
   Nanos span = 0;
-  bool restarts = false;  // kCrash: another process takes the address
+  bool restarts = false;  // kCrash: another process takes its place after `span`
+};
+
+// A process that does not belong to the job, or not beside another one.
+struct Intruder {
+  enum class Kind : std::uint8_t { kTwin, kOtherRun, kOtherKey };
+  Kind kind = Kind::kTwin;
+  int rank = 1;  // that it claims to be
+  Nanos at = 0;
 };
 
 struct Scenario {
@@ -52,6 +62,8 @@ struct Scenario {
   Nanos jitter = 0;
   std::int64_t bytes_per_ms = 0;
   std::vector<int> slowness;  // by rank: it acts in one of so many steps
+  std::vector<Nanos> starts;  // by rank
+  std::optional<Intruder> intruder;
 };
 
 Scenario scenario_of(std::uint64_t seed);

@@ -7,16 +7,6 @@
 namespace syncline::sim {
 namespace {
 
-constexpr std::uint64_t kJob = 77;
-
-std::uint64_t incarnation_of(int rank) { return 1000 + static_cast<std::uint64_t>(rank); }
-
-cluster::JobKey job_key() {
-  cluster::JobKey::Bytes bytes;
-  bytes.fill(9);
-  return cluster::JobKey(bytes);
-}
-
 // Small integers: every sum is exact.
 float contribution(int rank, int index, std::size_t element) {
   return static_cast<float>(
@@ -26,15 +16,17 @@ float contribution(int rank, int index, std::size_t element) {
 
 }  // namespace
 
-SimRank::SimRank(Network& network, const Scenario& scenario, int rank, Log log)
+SimRank::SimRank(Network& network, const Scenario& scenario, const Identity& identity,
+                 std::uint64_t generation, Log log)
     : network_(network),
       scenario_(scenario),
-      rank_(rank),
+      identity_(identity),
+      rank_(identity.rank),
       log_(std::move(log)),
-      random_(scenario.seed * 31 + static_cast<std::uint64_t>(rank)),
+      random_(scenario.seed * 31 + generation),
       script_(scenario.calls),
       peers_(static_cast<std::size_t>(scenario.ranks), nullptr) {
-  if (scenario.dissenter == rank) {
+  if (scenario.dissenter == rank_) {
     PlannedCall& call = script_[static_cast<std::size_t>(scenario.dissent)];
     if (call.kind == Collective::kAllReduce) {
       if (scenario.seed % 2 == 0) {
@@ -49,7 +41,7 @@ SimRank::SimRank(Network& network, const Scenario& scenario, int rank, Log log)
     }
   }
   exec::EngineOptions engine;
-  engine.rank = rank;
+  engine.rank = rank_;
   engine.silence = kSilence;
   engine.stall = 0;
   engine.log = log_;
@@ -57,90 +49,72 @@ SimRank::SimRank(Network& network, const Scenario& scenario, int rank, Log log)
   context_ = std::make_shared<SessionContext>();
   context_->engine = std::make_shared<exec::Engine>(std::move(engine));
   session::choose_transport(*context_, "tcp", 1, transport::kFrameBytesMax);
-  acceptor_ = std::make_unique<SimAcceptor>(
-      network_, rank_, identity(),
-      [this](const cluster::PeerIdentity& peer, std::unique_ptr<transport::Stream> stream) {
-        const auto link = links_.find(peer.rank);
-        if (link != links_.end()) link->second->attach(peer.rail, std::move(stream));
-      });
+  joining_ =
+      std::make_unique<Joining>(network_, context_->engine->poller(), identity_, random_, log_);
+  incarnation_ = joining_->incarnation();
 }
 
-cluster::HandshakeConfig SimRank::identity() const {
-  cluster::HandshakeConfig config;
-  config.key = job_key();
-  config.run_id = "sim";
-  config.rank = rank_;
-  config.world_size = scenario_.ranks;
-  config.incarnation = incarnation_of(rank_);
-  config.view = 1;
-  config.job = kJob;
-  return config;
+SimRank::~SimRank() { die(); }
+
+void SimRank::join() {
+  joining_->progress(network_.now());
+  had_table_ |= joining_->has_table();
+  if (joining_->view() != nullptr && !view_) view_ = *joining_->view();
+  if (!joining_->ended()) return;
+  join_status_ = joining_->status();
+  if (!join_status_.ok()) return die();
+  const std::unique_ptr<Joining> ended = std::move(joining_);
+  cluster::Mesh mesh = ended->take_mesh();
+  healer_ =
+      std::make_unique<cluster::Healer>(context_->engine->poller(), network_, ended->mesh_config(),
+                                        std::move(mesh.acceptor), ended->take_other_listeners());
+  for (auto& [peer, socket] : mesh.sockets) {
+    const auto& member = view_->members[static_cast<std::size_t>(peer)];
+    if (socket.peer_incarnation != member.incarnation) wrong_peer_ = peer;
+    link_to(std::move(socket));
+  }
+  context_->engine->add_ticker([this](Nanos now) { healer_->progress(now); });
+  impl_ = open_world(context_, rank_, std::move(peers_));
 }
 
-cluster::HandshakeConfig SimRank::toward(int peer, int rail, wire::ConnectionRole role) const {
-  cluster::HandshakeConfig config = identity();
-  config.role = role;
-  config.rail = static_cast<std::uint16_t>(rail);
-  config.peer_rank = peer;
-  config.peer_incarnation = incarnation_of(peer);
-  return config;
-}
-
-void SimRank::link_to(int peer, std::unique_ptr<transport::Stream> stream) {
+void SimRank::link_to(cluster::AuthenticatedSocket socket) {
+  const int peer = socket.peer_rank;
   cluster::LinkOptions options;
   options.self_rank = rank_;
   options.peer_rank = peer;
   options.peer_host = "h" + std::to_string(peer);
-  options.view = 1;
-  options.self_incarnation = incarnation_of(rank_);
-  options.peer_incarnation = incarnation_of(peer);
+  options.view = view_->view;
+  options.self_incarnation = incarnation_;
+  options.peer_incarnation = view_->members[static_cast<std::size_t>(peer)].incarnation;
   options.silence = kSilence;
   options.suspect = INT64_MAX;
-  options.rails = scenario_.rails;
-  options.heals = true;
   options.log = log_;
-  options.on_destroy = [this, peer] { links_.erase(peer); };
-  if (rank_ > peer) {
-    options.dial = [this, peer](int rail) {
-      return std::make_unique<SimConnector>(network_, rank_, peer,
-                                            toward(peer, rail, wire::ConnectionRole::kHeal),
-                                            secret_from(random_));
-    };
-  } else {
-    options.probe = [this, peer] {
-      return std::make_unique<SimConnector>(network_, rank_, peer,
-                                            toward(peer, 0, wire::ConnectionRole::kProbe),
-                                            secret_from(random_));
-    };
-  }
+  if (const Status status = healer_->prepare(peer, options); !status.ok()) log_(status.message());
+  options.on_destroy = [this, peer, destroy = options.on_destroy] {
+    links_.erase(peer);
+    destroy();
+  };
   auto link = std::make_unique<cluster::LinkEndpoint>(context_->engine->poller(), network_,
-                                                      std::move(stream), std::move(options));
+                                                      std::move(socket.stream), std::move(options));
+  healer_->add(peer, link.get());
   links_[peer] = link.get();
   peers_[static_cast<std::size_t>(peer)] = context_->engine->add_channel(
       peer, "rank " + std::to_string(peer) + " (h" + std::to_string(peer) + ")", std::move(link));
 }
 
-void SimRank::begin() { impl_ = open_world(context_, rank_, std::move(peers_)); }
-
 void SimRank::die() {
+  joining_.reset();
   impl_.reset();
   running_.clear();
   context_.reset();
+  healer_.reset();
 }
-
-// Half-open connections of the old process went with it.
-void SimRank::be_replaced() {
-  cluster::HandshakeConfig other = identity();
-  other.incarnation += 5000;
-  acceptor_ = std::make_unique<SimAcceptor>(
-      network_, rank_, std::move(other),
-      [](const cluster::PeerIdentity&, const std::unique_ptr<transport::Stream>&) {});
-}
-
-void SimRank::answer_as_another() { acceptor_->progress(network_.now(), random_); }
 
 bool SimRank::step() {
-  acceptor_->progress(network_.now(), random_);
+  if (joining_) {
+    join();
+    return impl_ != nullptr;
+  }
   bool moved = context_->engine->step();
   collect();
   const Nanos now = network_.now();
@@ -250,6 +224,7 @@ bool SimRank::is_right(const PlannedCall& call, const Running& r) const {
 }
 
 std::string SimRank::waiting() const {
+  if (joining_) return joining_->waiting();
   std::string text = "rank " + std::to_string(rank_) + ": next call " + std::to_string(next_call_) +
                      ", waiting in";
   for (const auto& r : running_) text += " #" + std::to_string(r->index);

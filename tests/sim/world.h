@@ -20,6 +20,9 @@ struct Outcome {
   std::uint64_t bytes_repeated = 0;
   std::uint64_t calls_done = 0;
   std::uint64_t calls_failed = 0;
+  std::uint64_t jobs_started = 0;
+  std::uint64_t joins_failed = 0;
+  std::uint64_t restarts = 0;  // of ranks that had not joined yet
 };
 
 // `trace`: gets a line for every fault, log line and end of a call; may be null.

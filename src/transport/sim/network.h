@@ -9,12 +9,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/stream.h"
+#include "transport/listener.h"
 
 namespace syncline::transport::sim {
 
@@ -41,31 +42,24 @@ class Network final : public Clock {
   void set_up(int a, int b, int rail, bool up);
 
   // -- connections
-  enum class Answer : std::uint8_t { kPending, kConnected, kRefused };
-  class Attempt {
-   public:
-    virtual ~Attempt() = default;
-    virtual Answer answer() = 0;
-    virtual std::unique_ptr<Stream> take() = 0;  // once, when connected
-  };
-  std::unique_ptr<Attempt> connect(int from, int to, int rail);
-  struct Accepted {
-    int from = -1;
-    std::unique_ptr<Stream> stream;
-  };
-  // The next connection that reached `host`; null stream: none.
-  Accepted accept(int host);
+  // What a host is called on a rail: 10.0.<rail>.<host + 1>.
+  static tcp::Address address(int host, int rail, std::uint16_t port);
+  // Port 0: one that was never used. kExhausted: another one listens there.
+  Result<std::unique_ptr<Listener>> listen(int host, int rail, std::uint16_t port = 0);
+  // The rail is that of the address.
+  std::unique_ptr<Attempt> connect(int from, const tcp::Address& to);
   // Two ends of a new connection, without waiting.
   std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>> pair(int a, int b, int rail);
 
   // -- faults
   // Ends what connects the two over the rail. Who cannot be reached does not learn it.
   void reset(int a, int b, int rail);
-  // The host's process dies: its connections are reset, new ones refused. `silently`: the host
-  // itself is gone, nobody is told.
+  // What `host` sends on connections to this port of anyone arrives twice now and then, as no TCP
+  // would let it: somebody in between does that.
+  void repeat(int host, std::uint16_t port, int per_mille) { repeats_[{host, port}] = per_mille; }
+  // The host's process dies: its listeners close and its connections end, in order or by a reset.
+  // Another process may take its place. `silently`: the host itself is gone, nobody is told.
   void crash(int host, bool silently);
-  // Another process serves the host's address.
-  void revive(int host) { dead_.erase(host); }
 
   std::uint64_t bytes_delivered() const { return bytes_delivered_; }
   std::uint64_t damaged_writes() const { return damaged_writes_; }
@@ -80,6 +74,7 @@ class Network final : public Clock {
   // One direction of a connection.
   struct Pipe {
     int from = 0, to = 0, rail = 0;
+    std::uint16_t port = 0;  // that the connection was made to
     std::deque<Chunk> chunks;
     std::size_t bytes = 0;
     Nanos last_arrival = 0;
@@ -87,28 +82,42 @@ class Network final : public Clock {
     bool ended = false;  // by the writer, in order
     bool writer_reset = false;
     bool reader_reset = false;
+    // Since when that end is gone; the other one learns it when the path carries the news.
+    Nanos reader_gone = INT64_MAX;
+    Nanos writer_gone = INT64_MAX;
   };
-  struct Pending {
-    Nanos arrives = 0;
-    int from = 0, to = 0, rail = 0;
-    std::shared_ptr<Pipe> there, back;
-    std::shared_ptr<Answer> answer;
+  using Pipes = std::pair<std::shared_ptr<Pipe>, std::shared_ptr<Pipe>>;
+  struct Waiting {
+    Pipes pipes;  // from the dialer, to the dialer
+    tcp::Address from;
   };
+  // A listening port.
+  struct Port {
+    int host = 0, rail = 0;
+    std::uint16_t port = 0;
+    std::deque<Waiting> waiting;
+  };
+  using PortKey = std::tuple<int, int, std::uint16_t>;  // host, rail, port
+  class SimListener;
   class SimAttempt;
 
   bool is_up(int from, int to, int rail) { return path(from, to, rail).up; }
+  bool knows(const Pipe& pipe, Nanos gone, bool writer);
   IoResult write(Pipe& pipe, std::span<const std::span<const std::byte>> pieces);
+  void send(Pipe& pipe, const Path& way, std::vector<std::byte> bytes);
   IoResult read(Pipe& pipe, std::span<std::byte> space);
-  void settle(Pending& pending);
-  std::pair<std::shared_ptr<Pipe>, std::shared_ptr<Pipe>> make_pipes(int a, int b, int rail);
+  void close(Port& port);
+  Pipes make_pipes(int a, int b, int rail, std::uint16_t port);
   int below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
 
   std::mt19937_64 random_;
   Nanos now_ = kSecond;  // not 0, which some mean as "never"
   std::map<std::tuple<int, int, int>, Path> paths_;
   std::vector<std::weak_ptr<Pipe>> pipes_;
-  std::vector<std::shared_ptr<Pending>> pending_;
-  std::map<int, bool> dead_;  // host, silently
+  std::map<PortKey, Port*> ports_;  // those that listen
+  std::uint16_t next_port_ = 10'000;
+  std::set<int> vanished_;                                // hosts
+  std::map<std::pair<int, std::uint16_t>, int> repeats_;  // by host and port
   std::uint64_t bytes_delivered_ = 0;
   std::uint64_t damaged_writes_ = 0;
 };

@@ -63,11 +63,12 @@ TEST(SimNetwork, DeadPathSaysNothingAndGoesOn) {
   std::vector<std::byte> seen;
   pair.network.advance(kSecond);
   EXPECT_EQ(SimPair::drain(*pair.b, seen), IoState::kAgain);
-  const auto attempt = pair.network.connect(1, 0, 0);
+  const auto listener = pair.network.listen(0, 0, 80);
+  const auto attempt = pair.network.connect(1, Network::address(0, 0, 80));
   pair.network.set_up(0, 1, 0, true);
   pair.network.advance(kMillisecond);
   EXPECT_EQ(SimPair::drain(*pair.b, seen), IoState::kAgain) << "it comes with the next retry only";
-  EXPECT_EQ(attempt->answer(), Network::Answer::kPending) << "its first packet is gone";
+  EXPECT_EQ(attempt->error(), EINPROGRESS) << "its first packet is gone";
   pair.network.advance(10 * kSecond);
   SimPair::drain(*pair.b, seen);
   EXPECT_GT(seen.size(), 0u);
@@ -82,21 +83,62 @@ TEST(SimNetwork, ResetIsSeenByWhomItReaches) {
   EXPECT_EQ(SimPair::drain(*pair.b, seen), IoState::kAgain) << "half-open";
 }
 
-TEST(SimNetwork, HostsAcceptRefuseOrVanish) {
+TEST(SimNetwork, PortsAcceptRefuseOrVanish) {
   Network network(3);
-  auto attempt = network.connect(0, 1, 0);
-  EXPECT_EQ(attempt->answer(), Network::Answer::kPending);
+  const auto there = Network::address(1, 0, 80);
+  auto listener = network.listen(1, 0, 80);
+  ASSERT_TRUE(listener.ok());
+  EXPECT_EQ(listener.value()->address(), there);
+  EXPECT_EQ(network.listen(1, 0, 80).status().code(), Code::kExhausted);
+  auto attempt = network.connect(0, there);
+  EXPECT_EQ(attempt->error(), EINPROGRESS);
+  EXPECT_EQ(listener.value()->accept().value().stream, nullptr);
   network.advance(kSecond);
-  EXPECT_EQ(attempt->answer(), Network::Answer::kConnected);
-  EXPECT_EQ(network.accept(1).from, 0);
-  network.crash(1, false);
-  attempt = network.connect(0, 1, 0);
+  EXPECT_EQ(attempt->error(), 0);
+  const auto accepted = listener.value()->accept();
+  EXPECT_NE(accepted.value().stream, nullptr);
+  EXPECT_EQ(accepted.value().from, attempt->local());
+  EXPECT_EQ(accepted.value().from.host(), "10.0.0.1");
+  for (const bool silently : {false, true}) {
+    network.crash(1, silently);
+    attempt = network.connect(0, there);
+    network.advance(60 * kSecond);
+    EXPECT_EQ(attempt->error(), silently ? EINPROGRESS : ECONNREFUSED);
+  }
+}
+
+TEST(SimNetwork, DeathIsKnownWhenThePathCarriesTheNews) {
+  SimPair pair;
+  pair.network.set_up(0, 1, 0, false);
+  pair.network.crash(1, false);
+  pair.network.advance(kSecond);
+  EXPECT_EQ(SimPair::write(*pair.a, std::vector<std::byte>(10)).state, IoState::kOk);
+  pair.network.set_up(0, 1, 0, true);
+  EXPECT_EQ(SimPair::write(*pair.a, std::vector<std::byte>(10)).state, IoState::kReset);
+}
+
+TEST(SimNetwork, WhatNobodyAcceptedIsClosedWithTheListener) {
+  Network network(3);
+  auto listener = network.listen(1, 0);
+  ASSERT_TRUE(listener.ok());
+  const auto attempt = network.connect(0, listener.value()->address());
   network.advance(kSecond);
-  EXPECT_EQ(attempt->answer(), Network::Answer::kRefused);
-  network.crash(2, true);
-  attempt = network.connect(0, 2, 0);
-  network.advance(60 * kSecond);
-  EXPECT_EQ(attempt->answer(), Network::Answer::kPending);
+  ASSERT_EQ(attempt->error(), 0);
+  const auto stream = attempt->take();
+  listener.value().reset();
+  network.advance(kSecond);
+  std::vector<std::byte> seen;
+  EXPECT_EQ(SimPair::drain(*stream, seen), IoState::kEof);
+}
+
+TEST(SimNetwork, RepeatedWritesArriveTwice) {
+  SimPair pair;
+  pair.network.repeat(0, 0, 1000);
+  const IoResult wrote = SimPair::write(*pair.a, std::vector<std::byte>(100));
+  pair.network.advance(kSecond);
+  std::vector<std::byte> seen;
+  SimPair::drain(*pair.b, seen);
+  EXPECT_EQ(seen.size(), 2 * wrote.bytes);
 }
 
 TEST(SimNetwork, DamageFlipsOneBitOfAWrite) {
