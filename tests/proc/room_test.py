@@ -116,7 +116,7 @@ class OwnShm(Room):
         subprocess.run([*self.enter, "mount", "-o", "remount,size=64m", "/dev/shm"], check=True, capture_output=True)
         sizes = self.kill_again_and_again(KILLS // 2)
         # `doctor --dump` reads the last records; earlier ones are removed by the next job.
-        self.assertEqual(len(set(sizes[5:])), 1, sizes)
+        self.assertLessEqual(max(sizes[5:]), max(sizes[:5]), sizes)
 
     def test_stale_names(self):
         job = os.path.join(self.shm, OWN, "night")
