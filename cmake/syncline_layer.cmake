@@ -16,6 +16,8 @@ function(syncline_layer name)
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE syncline_warnings)
+  # Position-independent code of GCC inlines no function that another library might replace; nobody may. Clang's default.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
   foreach(dep IN LISTS ARG_DEPS)
     if(TARGET syncline_${dep})
       target_link_libraries(${target} PUBLIC syncline_${dep})
