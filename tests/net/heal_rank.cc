@@ -12,12 +12,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "syncline/syncline.h"
-#include "tools/cli/exit_code.h"
+#include "tests/net/rank_main.h"
 
 namespace {
 
@@ -76,7 +75,7 @@ void reduce_until(syncline::Session& session, std::size_t count, std::FILE* time
   }
 }
 
-int run(std::map<std::string, std::string> options) {
+void run(syncline::net::RankOptions options) {
   syncline::Session session = syncline::init();
   std::printf("ready\n");
   std::fflush(stdout);
@@ -85,21 +84,10 @@ int run(std::map<std::string, std::string> options) {
   reduce_until(session, std::stoul(options["--count"]), times, options["--until"]);
   std::fclose(times);
   std::printf("right\n");
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> options;
-  for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
-  try {
-    return run(options);
-  } catch (const syncline::Error& error) {
-    std::fprintf(stderr, "net_heal_rank: %s\n", error.what());
-    return syncline::tools::exit_code_of(error.status());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "net_heal_rank: %s\n", error.what());
-    return 1;
-  }
+  return syncline::net::rank_main("net_heal_rank", argc, argv, run);
 }

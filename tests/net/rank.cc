@@ -8,13 +8,12 @@
 
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "syncline/syncline.h"
-#include "tools/cli/exit_code.h"
+#include "tests/net/rank_main.h"
 
 namespace {
 
@@ -49,7 +48,7 @@ void print_tags(syncline::Session& session, std::int64_t tag) {
   std::fflush(stdout);
 }
 
-int run(std::map<std::string, std::string> options) {
+void run(syncline::net::RankOptions options) {
   syncline::Session session = syncline::init();
   std::printf("ready\n");
   std::fflush(stdout);
@@ -60,21 +59,8 @@ int run(std::map<std::string, std::string> options) {
   std::printf("rank %d of %d, local %d of %d, by %s, over %s: %s\n", session.rank(),
               session.world_size(), session.local_rank(), session.local_world_size(),
               session.rank_source().c_str(), plan.transport.c_str(), rounds > 0 ? "right" : "?");
-  return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    std::map<std::string, std::string> options;
-    for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
-    return run(std::move(options));
-  } catch (const syncline::Error& error) {
-    std::fprintf(stderr, "net_rank: %s\n", error.what());
-    return syncline::tools::exit_code_of(error.status());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "net_rank: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return syncline::net::rank_main("net_rank", argc, argv, run); }

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <map>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -22,7 +21,7 @@
 #include "syncline/syncline.h"
 #include "tests/conformance/case.h"
 #include "tests/harness/schedules.h"
-#include "tools/cli/exit_code.h"
+#include "tests/net/rank_main.h"
 
 namespace {
 
@@ -106,7 +105,7 @@ std::string of_status(const std::string& name) {
   return "0";
 }
 
-void run(std::map<std::string, std::string> options) {
+void run(syncline::net::RankOptions options) {
   syncline::Session session = syncline::init();
   Soak soak(session, std::stoull(options["--seed"]));
   std::ofstream progress(options["--progress"]);
@@ -129,16 +128,5 @@ void run(std::map<std::string, std::string> options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> options;
-  for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
-  try {
-    run(options);
-    return 0;
-  } catch (const syncline::Error& error) {
-    std::fprintf(stderr, "net_soak_rank: %s\n", error.what());
-    return syncline::tools::exit_code_of(error.status());
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "net_soak_rank: %s\n", error.what());
-    return 1;
-  }
+  return syncline::net::rank_main("net_soak_rank", argc, argv, run);
 }
