@@ -105,7 +105,8 @@ class FloodTest(unittest.TestCase):
 
     def start_rank(self, rank, size):
         env = {**os.environ, "SYNCLINE_RANK": str(rank), "SYNCLINE_WORLD_SIZE": str(size), "SYNCLINE_TRANSPORT": "tcp",
-               "SYNCLINE_RENDEZVOUS": f"tcp://127.0.0.1:{self.port}", "HOME": self.folder, "TMPDIR": self.folder}
+               "SYNCLINE_RENDEZVOUS": f"tcp://127.0.0.1:{self.port}", "HOME": self.folder, "TMPDIR": self.folder,
+               "SYNCLINE_FLIGHT_DIR": self.folder}
         with open(self.path(f"log{rank}"), "wb") as log:
             self.ranks.append(subprocess.Popen(
                 [RANK, "--count", "262144", "--times", self.path(f"times{rank}"), "--until", self.path("stop")],

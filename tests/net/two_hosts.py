@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -26,6 +28,25 @@ def missing():
     made = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True, check=False)
     subprocess.run(["ip", "netns", "del", probe], capture_output=True, check=False)
     return None if made.returncode == 0 else f"no network namespaces here: {made.stderr.strip()}"
+
+
+def sweep():
+    """Removes what runs that were killed have left: each name carries its process."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
+    for name in (line.split()[0] for line in listed.stdout.splitlines()):
+        match = re.fullmatch(r"syn(?:probe)?(\d+)(?:[ab]|s\d+)?", name)
+        if match and not os.path.exists(f"/proc/{match[1]}"):
+            remove_namespace(name)
+
+
+def remove_namespace(name):
+    """With whoever still runs in it."""
+    left = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+    for pid in left.stdout.split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
 
 
 class Host:
@@ -70,6 +91,9 @@ class TwoHosts(unittest.TestCase):
         self.hosts = [Host(i, self.folder) for i in range(2)]
         self.started = []
         self.addCleanup(self.clean_up)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self.give_up)
+        sweep()
         for host in self.hosts:
             self.ip("netns", "add", host.namespace)
         self.join_hosts()
@@ -97,21 +121,23 @@ class TwoHosts(unittest.TestCase):
                 one.process.kill()
             one.process.wait()
         for host in self.hosts:
-            left = subprocess.run(["ip", "netns", "pids", host.namespace], capture_output=True, text=True, check=False)
-            for pid in left.stdout.split():
-                os.kill(int(pid), 9)
-            subprocess.run(["ip", "netns", "del", host.namespace], capture_output=True, check=False)
-            shutil.rmtree(f"/etc/netns/{host.namespace}", ignore_errors=True)
+            remove_namespace(host.namespace)
         with contextlib.suppress(OSError):
             os.rmdir("/etc/netns")  # if it was ours alone
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def give_up(self, number, _):
+        """Told to end: what was made goes first."""
+        self.doCleanups()
+        os._exit(128 + number)
 
     def path(self, name):
         return os.path.join(self.folder, name)
 
     def environment(self, host, **more):
         env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in TORCHRUN}
-        env.update(HOME=host.home, TMPDIR=host.temporary, SYNCLINE_CONNECT_TIMEOUT="30s")
+        # Records of ranks that are killed stay in the test's own folder.
+        env.update(HOME=host.home, TMPDIR=host.temporary, SYNCLINE_FLIGHT_DIR=host.temporary, SYNCLINE_CONNECT_TIMEOUT="30s")
         env.update({name: str(value) for name, value in more.items()})
         return env
 

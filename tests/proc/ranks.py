@@ -42,7 +42,8 @@ class RanksTest(LauncherTest):
     def setUp(self):
         super().setUp()
         # On a loaded machine a rank may be silent for a second: no news here.
-        self.environment.update(TMPDIR=self.folder, HOME=self.folder, SYNCLINE_CONNECT_TIMEOUT="20s", SYNCLINE_SUSPECT_MS="9s")
+        self.environment.update(TMPDIR=self.folder, HOME=self.folder, SYNCLINE_CONNECT_TIMEOUT="20s", SYNCLINE_SUSPECT_MS="9s",
+                                SYNCLINE_FLIGHT_DIR=self.path("flight"))  # ranks that are killed leave records
         self.ranks = []
         self.jobs = 0
 

@@ -51,6 +51,7 @@ class OwnShm(Room):
 
     def setUp(self):
         super().setUp()
+        del self.environment["SYNCLINE_FLIGHT_DIR"]  # records lie where they do by default
         script = "mount -t tmpfs -o size=1m tmpfs /dev/shm && touch mounted && exec sleep 300"
         holder = subprocess.Popen(["unshare", "-m", "sh", "-c", script], env=self.environment, cwd=self.folder)
         self.started.append(holder)
