@@ -187,13 +187,20 @@ class RunningJob(FloodTest):
         elsewhere = [self.elsewhere]
         self.rate_under_flood(ports)  # what is allocated once has been allocated
         memory = self.resident_kib()
-        pairs = [(self.rate_under_flood(elsewhere), self.rate_under_flood(ports)) for _ in range(SPANS)]
+        limit = 0.95 if STRICT else 0.8
+        pairs = []
+        # One pair wavers by a quarter: what few pairs put in doubt, five times as many decide.
+        for wanted in (SPANS, 5 * SPANS):
+            while len(pairs) < wanted:
+                pairs.append((self.rate_under_flood(elsewhere), self.rate_under_flood(ports)))
+            ratio = statistics.median(here / there for there, here in pairs)
+            if ratio >= limit:
+                break
         grown = self.resident_kib() - memory
         self.stop_job()
-        ratio = statistics.median(here / there for there, here in pairs)
         print(f"flood on the job's ports: {ratio:.3f} of the rate under the same flood elsewhere "
               f"({', '.join(f'{here:.0f}/{there:.0f}' for there, here in pairs)} calls/s); memory {grown:+d} KiB")
-        self.assertGreaterEqual(ratio, 0.95 if STRICT else 0.8)
+        self.assertGreaterEqual(ratio, limit)
         self.assertLessEqual(grown, 32 * 1024)
 
 
