@@ -89,7 +89,7 @@ TEST_P(Kill, EndsMessages) {
                   Code::kFailedPrecondition);
       },
       options);
-  ASSERT_TRUE(await([&] { return board->ready == ranks; }, Millis(30000)));
+  ASSERT_TRUE(await([&board, ranks = ranks] { return board->ready == ranks; }, Millis(30000)));
   board->struck_at = now_ns();
   job.signal(ranks - 1, SIGKILL);
   for (int r = 0; r < ranks - 1; ++r) EXPECT_EQ(job.wait(r).code, 0) << job.log(r);
