@@ -1,0 +1,37 @@
+// Links: how a process of a key-value store reaches the others. One group of two for each worker and
+// server, and for each two servers, so that a process that dies ends only its own pairs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "exec/engine.h"
+
+namespace syncline::ps {
+
+// Group rank 0 of a worker's pair is the worker, 1 the server; of two servers the lower is 0.
+inline constexpr int kWorkerSide = 0;
+inline constexpr int kServerSide = 1;
+
+struct WorkerLinks {
+  std::shared_ptr<exec::Engine> engine;
+  int worker = 0;
+  int workers = 1;
+  std::vector<std::shared_ptr<exec::Group>> servers;  // by server
+  std::size_t segment_bytes = 0;                      // of one frame at most
+  Nanos timeout = 0;                                  // of one message
+};
+
+struct ServerLinks {
+  std::shared_ptr<exec::Engine> engine;
+  int server = 0;
+  std::vector<std::shared_ptr<exec::Group>> workers;  // by worker
+  std::vector<std::shared_ptr<exec::Group>> peers;    // by server; null for this one
+  std::size_t segment_bytes = 0;
+  std::function<void(const std::string&)> log;
+};
+
+}  // namespace syncline::ps
