@@ -1,5 +1,5 @@
-// Links: how a process of a key-value store reaches the others. One group of two for each worker and
-// server, and for each two servers, so that a process that dies ends only its own pairs.
+// Links: how a process of a key-value store reaches the others. One group of two for each worker
+// and server, and for each two servers, so that a process that dies ends only its own pairs.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,8 @@
 
 namespace syncline::ps {
 
-// Group rank 0 of a worker's pair is the worker, 1 the server; of two servers the lower is 0.
+// Group rank 0 of a worker's pair is the worker, 1 the server; of two servers the lower is 0. A
+// worker that serves itself is a group of one.
 inline constexpr int kWorkerSide = 0;
 inline constexpr int kServerSide = 1;
 
@@ -31,6 +32,7 @@ struct ServerLinks {
   std::vector<std::shared_ptr<exec::Group>> workers;  // by worker
   std::vector<std::shared_ptr<exec::Group>> peers;    // by server; null for this one
   std::size_t segment_bytes = 0;
+  bool ends_with_stores = false;  // when all workers have left all stores, not the job
   std::function<void(const std::string&)> log;
 };
 

@@ -39,4 +39,12 @@ std::vector<PlacedSlice> Placement::add(std::size_t count, std::size_t element_b
   return slices;
 }
 
+std::vector<PlacedSlice> Placement::add_whole(std::size_t count, std::size_t element_bytes,
+                                              std::optional<int> server) {
+  if (count == 0) return {};
+  const int at = server.value_or(least_loaded());
+  loads_[static_cast<std::size_t>(at)] += count * element_bytes;
+  return {{0, count, at}};
+}
+
 }  // namespace syncline::ps

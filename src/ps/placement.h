@@ -37,6 +37,10 @@ class Placement {
   std::vector<PlacedSlice> add(std::size_t count, std::size_t element_bytes,
                                std::optional<int> server = std::nullopt);
 
+  // The same in one slice.
+  std::vector<PlacedSlice> add_whole(std::size_t count, std::size_t element_bytes,
+                                     std::optional<int> server = std::nullopt);
+
   const std::vector<std::size_t>& bytes_by_server() const { return loads_; }
 
  private:

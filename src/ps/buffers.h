@@ -1,0 +1,44 @@
+// Buffers: memory of slices, used again while it is warm.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace syncline::ps {
+
+// Shared; whoever holds one may read it, and write to it while nobody else holds it.
+using Buffer = std::shared_ptr<std::byte>;
+
+// Confined, but buffers may be let go anywhere.
+class Buffers {
+ public:
+  // 64-byte aligned, contents undefined.
+  Buffer take(std::size_t bytes) {
+    for (std::size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].first != bytes || kept_[i].second.use_count() != 1) continue;
+      Buffer found = std::move(kept_[i].second);
+      kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+      return found;
+    }
+    const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    auto* memory = static_cast<std::byte*>(
+        std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded));
+    if (memory == nullptr) throw std::bad_alloc();
+    return Buffer(memory, [](std::byte* p) { std::free(p); });
+  }
+  // For a later take() of the same length.
+  void give(Buffer buffer, std::size_t bytes) {
+    if (kept_.size() >= kKeptMax) kept_.erase(kept_.begin());
+    kept_.emplace_back(bytes, std::move(buffer));
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kKeptMax = 32;
+  std::vector<std::pair<std::size_t, Buffer>> kept_;
+};
+
+}  // namespace syncline::ps

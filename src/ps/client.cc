@@ -1,0 +1,369 @@
+#include "ps/client.h"
+
+#include <algorithm>
+
+namespace syncline::ps {
+namespace {
+
+bool is_ordered(RequestKind kind) {
+  return kind == RequestKind::kClock || kind == RequestKind::kFlush ||
+         kind == RequestKind::kLeave || kind == RequestKind::kOptimizer ||
+         kind == RequestKind::kPublish;
+}
+
+}  // namespace
+
+Client::Client(WorkerLinks links, std::uint16_t store)
+    : links_(std::move(links)), store_(store), lanes_(links_.servers.size()) {}
+
+exec::MessageRequest Client::message(std::size_t server, bool sends, std::int32_t tag, void* data,
+                                     std::size_t bytes) const {
+  exec::MessageRequest request;
+  request.group = links_.servers[server].get();
+  request.sends = sends;
+  request.peer = request.group->world_ranks.size() == 1 ? 0 : kServerSide;
+  request.tag = tag;
+  request.data = data;
+  request.count = bytes;
+  request.type = DType::kU8;
+  request.segment_bytes = links_.segment_bytes;
+  return request;
+}
+
+std::shared_ptr<JoinedWork> Client::join(std::string operation, std::size_t parts) {
+  auto joined = std::make_shared<JoinedWork>(links_.engine, std::move(operation), parts);
+  joined->set_on_lost([self = weak_from_this()](const Status& status) {
+    const auto client = self.lock();
+    if (client == nullptr) return;
+    MutexLock lock(client->mutex_);
+    if (client->failure_.ok()) client->failure_ = status;
+  });
+  return joined;
+}
+
+std::shared_ptr<Client::Item> Client::make_item(RequestKind kind, const Call& call) const {
+  auto item = std::make_shared<Item>();
+  item->request.kind = kind;
+  item->request.store = store_;
+  item->request.clock = call.clock;
+  item->request.priority = call.priority;
+  item->request.samples = call.samples;
+  item->timeout = call.timeout > 0 ? call.timeout : links_.timeout;
+  return item;
+}
+
+void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
+  bool listens = false;
+  {
+    MutexLock lock(mutex_);
+    Lane& lane = lanes_[server];
+    listens = !std::exchange(lane.listening, true);
+    item->request.tag = next_tag_;
+    next_tag_ = next_tag_ == INT32_MAX ? kFirstReplyTag : next_tag_ + 1;
+    item->request.inlined = static_cast<std::uint32_t>(item->body.size());
+    if (item->answer_bytes > 0 || !item->answer_exact) awaited_.insert(item->request.tag);
+    const std::uint64_t number = next_number_++;
+    if (is_ordered(item->request.kind)) {
+      lane.held.emplace(number, std::move(item));
+    } else {
+      lend_priority(lane, *item);
+      lane.numbers.insert(number);
+      lane.queue.emplace(Order{item->request.priority, number}, std::move(item));
+    }
+  }
+  if (listens) listen_for_errors(server);
+  pump(server);
+}
+
+// What is queued for the same slice goes no later than this.
+void Client::lend_priority(Lane& lane, const Item& item) {
+  const int priority = item.request.priority;
+  if (lane.queue.empty() || lane.queue.rbegin()->first.priority >= priority) return;
+  std::vector<Order> lower;
+  for (const auto& [order, queued] : lane.queue) {
+    const Request& other = queued->request;
+    if (order.priority < priority && other.key == item.request.key &&
+        other.slice == item.request.slice) {
+      lower.push_back(order);
+    }
+  }
+  for (const Order& order : lower) {
+    auto node = lane.queue.extract(order);
+    node.mapped()->request.priority = priority;
+    node.key().priority = priority;
+    lane.queue.insert(std::move(node));
+  }
+}
+
+std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
+  const auto held = lane.held.begin();
+  if (held != lane.held.end() && (lane.numbers.empty() || held->first < *lane.numbers.begin())) {
+    auto item = std::move(held->second);
+    lane.held.erase(held);
+    return item;
+  }
+  const auto first = lane.queue.begin();
+  if (first == lane.queue.end()) return nullptr;
+  if (first->second->payload_bytes > 0 && lane.in_flight >= kWindowBytes) return nullptr;
+  auto item = std::move(first->second);
+  lane.numbers.erase(first->first.number);
+  lane.queue.erase(first);
+  lane.in_flight += item->payload_bytes;
+  return item;
+}
+
+void Client::pump(std::size_t server) {
+  for (;;) {
+    std::shared_ptr<Item> item;
+    {
+      MutexLock lock(mutex_);
+      Lane& lane = lanes_[server];
+      if (lane.submitting) return;  // that thread looks again
+      item = next_item(lane);
+      if (item == nullptr) return;
+      lane.submitting = true;
+    }
+    send(server, item);
+    MutexLock lock(mutex_);
+    lanes_[server].submitting = false;
+  }
+}
+
+void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
+  const bool awaited = item->answer_bytes > 0 || !item->answer_exact;
+  if (awaited) expect_answer(server, item);
+  auto bytes = std::make_shared<std::vector<std::byte>>(kRequestHeaderBytes + item->body.size());
+  encode(item->request,
+         std::span<std::byte, kRequestHeaderBytes>(bytes->data(), kRequestHeaderBytes));
+  std::copy(item->body.begin(), item->body.end(), bytes->begin() + kRequestHeaderBytes);
+  auto head = message(server, true, kRequestTag, bytes->data(), bytes->size());
+  head.timeout = links_.timeout;
+  const bool ends_with_head = !awaited && item->payload_bytes == 0;
+  links_.engine->submit(std::move(head))
+      ->on_complete([bytes, item, ends_with_head](const Status& status) {
+        if (ends_with_head && item->work != nullptr) item->work->end_part(status);
+      });
+  if (item->payload_bytes == 0) return;
+  auto payload = message(server, true, item->request.tag, const_cast<void*>(item->payload),
+                         item->payload_bytes);
+  payload.timeout = links_.timeout;
+  links_.engine->submit(std::move(payload))
+      ->on_complete([self = shared_from_this(), server, item](const Status& status) {
+        {
+          MutexLock lock(self->mutex_);
+          self->lanes_[server].in_flight -= item->payload_bytes;
+        }
+        item->keep = nullptr;
+        if (item->work != nullptr) item->work->end_part(status);
+        self->pump(server);
+      });
+}
+
+void Client::expect_answer(std::size_t server, const std::shared_ptr<Item>& item) {
+  auto info = std::make_shared<MessageInfo>();
+  auto answer = message(server, false, item->request.tag, item->answer, item->answer_bytes);
+  answer.info = info;
+  answer.timeout = item->timeout;
+  links_.engine->submit(std::move(answer))
+      ->on_complete([self = shared_from_this(), server, item, info](const Status& status) {
+        self->finish_answer(server, item, info, status);
+      });
+}
+
+void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
+                           const std::shared_ptr<MessageInfo>& info, const Status& status) {
+  Status outcome = status;
+  if (status.code() == Code::kTimeout) {
+    outcome = Status(Code::kTimeout, "server " + std::to_string(server) +
+                                         " has not answered after " + seconds_text(item->timeout) +
+                                         "; a worker may be behind, or the key not pushed by all")
+                  .caused_by(status);
+  }
+  {
+    MutexLock lock(mutex_);
+    awaited_.erase(item->request.tag);
+    const auto refusal = refusals_.find(item->request.tag);
+    if (refusal != refusals_.end()) {
+      outcome = refusal->second;
+      refusals_.erase(refusal);
+    } else if (outcome.ok() && item->answer_exact && info->count != item->answer_bytes) {
+      outcome = Status(Code::kFailedPrecondition,
+                       "server " + std::to_string(server) + " refused it; its log says why");
+    }
+  }
+  if (item->keep != nullptr && outcome.ok()) {
+    static_cast<std::vector<std::byte>*>(item->keep.get())->resize(info->count);
+  }
+  if (item->work != nullptr) item->work->end_part(outcome);
+}
+
+void Client::listen_for_errors(std::size_t server) {
+  Lane& lane = lanes_[server];
+  auto note = message(server, false, kErrorTag, lane.error_bytes.data(), lane.error_bytes.size());
+  note.info = lane.error_info;
+  links_.engine->submit(std::move(note))
+      ->on_complete([self = weak_from_this(), bytes = &lane.error_bytes, info = lane.error_info,
+                     server](const Status& status) {
+        const auto client = self.lock();
+        if (!status.ok() || client == nullptr) return;
+        const auto error = decode_error({bytes->data(), info->count});
+        if (error.ok()) client->note_error(error.value());
+        client->listen_for_errors(server);
+      });
+}
+
+void Client::note_error(const ErrorNote& note) {
+  const Status status(note.code, note.text);
+  MutexLock lock(mutex_);
+  if (awaited_.count(note.tag) > 0) {
+    refusals_[note.tag] = status;
+  } else if (failure_.ok()) {
+    failure_ = status;
+  }
+}
+
+Status Client::take_failure() {
+  MutexLock lock(mutex_);
+  return std::exchange(failure_, Status());
+}
+
+Status Client::wait(const std::shared_ptr<WorkState>& work) { return links_.engine->wait(*work); }
+
+std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<std::byte>& body,
+                                           const Call& call, std::string operation) {
+  auto joined = join(std::move(operation), lanes_.size());
+  auto work = joined->work();
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    auto item = make_item(kind, call);
+    item->body = body;
+    item->answer_exact = false;  // an empty one
+    item->work = joined;
+    enqueue(server, std::move(item));
+  }
+  return work;
+}
+
+Status Client::open(const Rules& rules, Nanos timeout) {
+  Call call;
+  call.timeout = timeout;
+  return wait(ask_all(RequestKind::kOpen, encode(rules), call, "kvstore"));
+}
+
+std::shared_ptr<WorkState> Client::flush(Nanos timeout) {
+  Call call;
+  call.timeout = timeout;
+  return ask_all(RequestKind::kFlush, {}, call, "flush");
+}
+
+Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
+                             Nanos timeout) {
+  Call call;
+  call.clock = clock;
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    auto item = make_item(RequestKind::kOptimizer, call);
+    item->body = encode(optimizer);
+    enqueue(server, std::move(item));
+  }
+  const Status taken = wait(flush(timeout));
+  const Status refused = take_failure();
+  return (refused.ok() ? taken : refused).with_operation("set_optimizer");
+}
+
+Status Client::create(const KeyDescription& key, const void* value, Nanos timeout) {
+  const std::vector<std::byte> body = encode(key);
+  if (body.size() > kInlineMax) {
+    return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +
+                                          " slices; split the tensor into several keys");
+  }
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    auto item = make_item(RequestKind::kCreate, {});
+    item->body = body;
+    item->request.key = key.key;
+    enqueue(server, std::move(item));
+  }
+  const std::size_t width = size_of(key.dtype);
+  for (std::size_t i = 0; i < key.slices.size(); ++i) {
+    const PlacedSlice& slice = key.slices[i];
+    auto item = make_item(RequestKind::kAssign, {});
+    item->request.key = key.key;
+    item->request.slice = static_cast<std::uint32_t>(i);
+    item->request.dtype = key.dtype;
+    item->request.count = slice.count;
+    item->request.separate = true;
+    item->payload = static_cast<const std::byte*>(value) + slice.begin * width;
+    item->payload_bytes = slice.count * width;
+    enqueue(static_cast<std::size_t>(slice.server), std::move(item));
+  }
+  const Status there = wait(flush(timeout));
+  if (!there.ok()) return there;
+  auto item = make_item(RequestKind::kPublish, {});
+  item->body = body;
+  enqueue(0, std::move(item));
+  return take_failure();
+}
+
+Result<KeyDescription> Client::lookup(const std::string& name, Nanos timeout) {
+  Call call;
+  call.timeout = timeout;
+  auto joined = join("lookup of '" + name + "'", 1);
+  const auto work = joined->work();
+  auto item = make_item(RequestKind::kLookup, call);
+  auto answer = std::make_shared<std::vector<std::byte>>(kInlineMax);
+  item->body.assign(reinterpret_cast<const std::byte*>(name.data()),
+                    reinterpret_cast<const std::byte*>(name.data() + name.size()));
+  item->answer = answer->data();
+  item->answer_bytes = answer->size();
+  item->answer_exact = false;
+  item->keep = answer;
+  item->work = joined;
+  enqueue(0, std::move(item));
+  const Status status = wait(work);
+  if (status.code() == Code::kTimeout) {
+    return Status(Code::kTimeout, "key '" + name +
+                                      "' not initialised: worker 0 has not called init " +
+                                      "for it within " + seconds_text(timeout));
+  }
+  if (!status.ok()) return status;
+  return decode_key(*answer);
+}
+
+void Client::clock(std::uint64_t clock) {
+  Call call;
+  call.clock = clock;
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    enqueue(server, make_item(RequestKind::kClock, call));
+  }
+}
+
+void Client::leave() {
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    enqueue(server, make_item(RequestKind::kLeave, {}));
+  }
+}
+
+Result<std::vector<ServerStats>> Client::stats(Nanos timeout) {
+  Call call;
+  call.timeout = timeout;
+  auto joined = join("stats", lanes_.size());
+  const auto work = joined->work();
+  std::vector<std::vector<std::byte>> answers(lanes_.size(),
+                                              std::vector<std::byte>(kServerStatsBytes));
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    auto item = make_item(RequestKind::kStats, call);
+    item->answer = answers[server].data();
+    item->answer_bytes = answers[server].size();
+    item->work = joined;
+    enqueue(server, std::move(item));
+  }
+  const Status status = wait(work);
+  if (!status.ok()) return status;
+  std::vector<ServerStats> all;
+  for (const auto& bytes : answers) {
+    auto one = decode_stats(bytes);
+    if (!one.ok()) return one.status();
+    all.push_back(one.value());
+  }
+  return all;
+}
+
+}  // namespace syncline::ps

@@ -1,0 +1,132 @@
+// Client: a worker's side of one key-value store on servers. Cuts tensors into slices, sends them
+// by priority, puts answers where they belong.
+//
+// Each server has a lane: what waits for it, by priority and then by age, and at most kWindowBytes
+// of payload on the way, so that something urgent waits for a few slices only. Operations of one
+// key keep their order: a later one lends the earlier ones its priority. What orders clocks
+// (kClock, kFlush, kLeave) goes when all that was called before it has gone.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "ps/joined_work.h"
+#include "ps/links.h"
+#include "ps/request.h"
+
+namespace syncline::ps {
+
+// Thread-safe. Calls never block, but those that say so.
+class Client : public std::enable_shared_from_this<Client> {
+ public:
+  static constexpr std::size_t kWindowBytes = 2 << 20;
+
+  Client(WorkerLinks links, std::uint16_t store);
+
+  int servers() const { return static_cast<int>(lanes_.size()); }
+  const WorkerLinks& links() const { return links_; }
+
+  // Opens the store on all servers. Blocks.
+  Status open(const Rules& rules, Nanos timeout);
+  // Worker 0: makes the key on all servers, with its value if it is dense, and publishes it.
+  // Blocks.
+  Status create(const KeyDescription& key, const void* value, Nanos timeout);
+  // What the directory says of the name, once it is there. Blocks.
+  Result<KeyDescription> lookup(const std::string& name, Nanos timeout);
+  // Blocks.
+  Status set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock, Nanos timeout);
+
+  struct Call {
+    std::uint64_t clock = 0;
+    int priority = 0;
+    double samples = 1;
+    Nanos timeout = 0;
+  };
+  // `data` is borrowed until the Work completes.
+  std::shared_ptr<WorkState> push(const KeyDescription& key, const void* data, const Call& call);
+  std::shared_ptr<WorkState> pull(const KeyDescription& key, void* data, const Call& call);
+  // Rows of key.count f32 each, `count` of them; ids may repeat. Borrowed until the call returns
+  // (ids, gradients) or the Work completes (rows).
+  std::shared_ptr<WorkState> push_rows(const KeyDescription& table, const std::int64_t* ids,
+                                       const float* gradients, std::size_t count, const Call& call);
+  std::shared_ptr<WorkState> pull_rows(const KeyDescription& table, const std::int64_t* ids,
+                                       float* rows, std::size_t count, const Call& call);
+
+  // This worker has ended all clocks below `clock`.
+  void clock(std::uint64_t clock);
+  // Completes when the servers have taken all that was called before.
+  std::shared_ptr<WorkState> flush(Nanos timeout);
+  void leave();
+  // Of each server. Blocks.
+  Result<std::vector<ServerStats>> stats(Nanos timeout);
+
+  // The first failure that nobody has heard of; forgets it.
+  Status take_failure();
+
+ private:
+  struct Item {
+    Request request;
+    std::vector<std::byte> body;    // inline part
+    const void* payload = nullptr;  // separate; borrowed, or held by `keep`
+    std::size_t payload_bytes = 0;
+    std::shared_ptr<void> keep;
+    void* answer = nullptr;  // where to
+    std::size_t answer_bytes = 0;
+    bool answer_exact = true;  // a shorter one is a refusal
+    Nanos timeout = 0;
+    std::shared_ptr<JoinedWork> work;  // one part of it; may be null
+  };
+  struct Order {
+    int priority;
+    std::uint64_t number;
+    bool operator<(const Order& other) const {
+      return priority != other.priority ? priority > other.priority : number < other.number;
+    }
+  };
+  struct Lane {
+    std::map<Order, std::shared_ptr<Item>> queue;
+    std::map<std::uint64_t, std::shared_ptr<Item>> held;  // by number: wait for all before them
+    std::set<std::uint64_t> numbers;                      // in `queue`
+    std::size_t in_flight = 0;
+    bool submitting = false;  // one thread submits at a time, so that order is kept
+    bool listening = false;
+    std::vector<std::byte> error_bytes = std::vector<std::byte>(kErrorNoteBytes);
+    std::shared_ptr<MessageInfo> error_info = std::make_shared<MessageInfo>();
+  };
+
+  std::shared_ptr<JoinedWork> join(std::string operation, std::size_t parts);
+  void enqueue(std::size_t server, std::shared_ptr<Item> item);
+  void lend_priority(Lane& lane, const Item& item) SYNCLINE_REQUIRES(mutex_);
+  void pump(std::size_t server);
+  std::shared_ptr<Item> next_item(Lane& lane) SYNCLINE_REQUIRES(mutex_);
+  void send(std::size_t server, const std::shared_ptr<Item>& item);
+  void expect_answer(std::size_t server, const std::shared_ptr<Item>& item);
+  exec::MessageRequest message(std::size_t server, bool sends, std::int32_t tag, void* data,
+                               std::size_t bytes) const;
+  void listen_for_errors(std::size_t server);
+  void note_error(const ErrorNote& note);
+  Status refused(std::size_t server, std::int32_t tag);
+  void finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
+                     const std::shared_ptr<MessageInfo>& info, const Status& status);
+  std::shared_ptr<Item> make_item(RequestKind kind, const Call& call) const;
+  std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,
+                                     const Call& call, std::string operation);
+  Status wait(const std::shared_ptr<WorkState>& work);
+
+  const WorkerLinks links_;
+  const std::uint16_t store_;
+  Mutex mutex_;
+  std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_
+  std::int32_t next_tag_ SYNCLINE_GUARDED_BY(mutex_) = kFirstReplyTag;
+  std::uint64_t next_number_ SYNCLINE_GUARDED_BY(mutex_) = 1;
+  std::set<std::int32_t> awaited_ SYNCLINE_GUARDED_BY(mutex_);  // tags of answers
+  std::map<std::int32_t, Status> refusals_ SYNCLINE_GUARDED_BY(mutex_);
+  Status failure_ SYNCLINE_GUARDED_BY(mutex_);
+};
+
+}  // namespace syncline::ps

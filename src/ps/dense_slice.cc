@@ -1,0 +1,159 @@
+#include "ps/dense_slice.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/reduce.h"
+
+namespace syncline::ps {
+namespace {
+
+bool is_float(DType type) {
+  return type == DType::kF32 || type == DType::kF64 || type == DType::kF16 || type == DType::kBF16;
+}
+
+float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.get()); }
+
+}  // namespace
+
+DenseSlice::DenseSlice(int workers, const Rules& rules, bool immediate, DType type,
+                       std::size_t count, Buffers& buffers)
+    : Part(workers, rules, immediate),
+      workers_(workers),
+      type_(type),
+      count_(count),
+      buffers_(&buffers) {}
+
+DType DenseSlice::wide_type() const { return kernels::accumulate_type(type_); }
+
+Buffer DenseSlice::widen(Buffer data) {
+  if (wide_type() == type_) return data;
+  Buffer wide = buffers_->take(wide_bytes());
+  kernels::copy(type_, {wide.get(), true}, {data.get(), false}, count_);
+  buffers_->give(std::move(data), count_ * size_of(type_));
+  return wide;
+}
+
+// Nobody else reads what it returns.
+Buffer DenseSlice::writable(Buffer value) {
+  if (value.use_count() == 1) return value;
+  Buffer copy = buffers_->take(wide_bytes());
+  std::memcpy(copy.get(), value.get(), wide_bytes());
+  return copy;
+}
+
+void DenseSlice::replace(Buffer value) {
+  if (value_ != nullptr) buffers_->give(std::move(value_), wide_bytes());
+  value_ = std::move(value);
+  answer_ = nullptr;
+}
+
+void DenseSlice::assign(Buffer data) { replace(widen(std::move(data))); }
+
+Result<std::size_t> DenseSlice::push_bytes(const Request& push) const {
+  if (push.dtype == type_ && push.count == count_) return count_ * size_of(type_);
+  return Status(Code::kMismatch, "has " + std::to_string(push.count) + " " + to_string(push.dtype) +
+                                     " elements, the server's slice has " + std::to_string(count_) +
+                                     " " + to_string(type_) + " elements");
+}
+
+void DenseSlice::keep(Contribution contribution) {
+  Round& round =
+      rounds_
+          .try_emplace(contribution.clock, Round{CanonicalSum(workers_, type_, count_, *buffers_)})
+          .first->second;
+  round.samples += contribution.samples;
+  ++round.contributions;
+  round.age = std::max(round.age, age_of(contribution.worker));
+  bool wide = false;
+  if (contribution.samples != 1 && is_float(type_)) {
+    contribution.data = widen(std::move(contribution.data));
+    kernels::scale(wide_type(), contribution.data.get(), contribution.data.get(), count_,
+                   contribution.samples);
+    wide = true;
+  }
+  round.scaled = round.scaled || contribution.samples != 1;
+  round.sum.add(contribution.worker, contribution.layer, std::move(contribution.data), wide);
+}
+
+void DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
+  const auto at = rounds_.find(clock);
+  if (at == rounds_.end()) return;
+  Round round = std::move(at->second);
+  rounds_.erase(at);
+  Buffer sum = round.sum.finish();
+  if (sum == nullptr) return;
+  if (rule.combine == Combine::kMeanBySamples && round.samples > 0) {
+    if (round.scaled && is_float(type_)) {
+      kernels::scale(wide_type(), sum.get(), sum.get(), count_, 1 / round.samples);
+    } else {
+      kernels::copy(wide_type(), {sum.get(), true}, {sum.get(), true}, count_,
+                    static_cast<int>(round.contributions));
+    }
+  }
+  if (rule.optimizer == nullptr) {
+    ages.count(round.age);
+    replace(std::move(sum));
+    return;
+  }
+  step(sum, rule, round.age);
+  buffers_->give(std::move(sum), wide_bytes());
+}
+
+void DenseSlice::apply(Contribution contribution, const UpdateRule& rule) {
+  const std::uint64_t age = age_of(contribution.worker);
+  Buffer gradient = widen(std::move(contribution.data));
+  if (rule.optimizer != nullptr) {
+    step(gradient, rule, age);
+  } else {
+    ages.count(age);
+    answer_ = nullptr;
+    value_ = writable(std::move(value_));
+    kernels::reduce(wide_type(), ReduceOp::kSum, {value_.get(), true}, {value_.get(), true},
+                    {gradient.get(), true}, count_);
+  }
+  buffers_->give(std::move(gradient), wide_bytes());
+}
+
+void DenseSlice::step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age) {
+  ages.count(age);
+  optim::Optimizer optimizer = *rule.optimizer;
+  if (rule.scale_by_age) optimizer.lr(optimizer.lr() / static_cast<double>(1 + age));
+  answer_ = nullptr;
+  value_ = writable(std::move(value_));
+  Slice slice;
+  slice.count = count_;
+  slice.weights = floats(value_);
+  slice.gradient = floats(gradient);
+  for (; slot_count_ < slot_count(optimizer); ++slot_count_) {
+    slots_[slot_count_] = buffers_->take(wide_bytes());
+    std::fill_n(floats(slots_[slot_count_]), count_, initial_slot_value(optimizer));
+  }
+  for (std::size_t i = 0; i < slot_count_; ++i) slice.slots[i] = floats(slots_[i]);
+  ++steps_;
+  std::vector<SquareSums> sums;
+  advance(optimizer, steps_, slice, sums);
+  syncline::ps::apply(optimizer, steps_, needs_norms(optimizer) ? trust_ratio(optimizer, sums) : 1,
+                      slice);
+}
+
+Result<Answer> DenseSlice::answer(const WaitingPull& pull) {
+  note_seen(pull.worker);
+  if (answer_ == nullptr && wide_type() == type_) {
+    answer_ = value_;
+  } else if (answer_ == nullptr) {
+    answer_ = buffers_->take(count_ * size_of(type_));
+    kernels::copy(type_, {answer_.get(), false}, {value_.get(), true}, count_);
+  }
+  return Answer{answer_, count_, type_};
+}
+
+PartSizes DenseSlice::sizes() const {
+  PartSizes sizes;
+  sizes.value = value_ == nullptr ? 0 : wide_bytes();
+  sizes.state = slot_count_ * wide_bytes();
+  for (const auto& [clock, round] : rounds_) sizes.held += round.contributions * wide_bytes();
+  return sizes;
+}
+
+}  // namespace syncline::ps

@@ -1,0 +1,58 @@
+// DenseSlice: a slice of a tensor on its server.
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "ps/canonical_sum.h"
+#include "ps/part.h"
+#include "ps/update.h"
+
+namespace syncline::ps {
+
+// Confined. Values are kept in the accumulate type (of 16-bit floats: an f32 master) and answered
+// in the key's type. An answer stays what it was while it is on its way: a value that somebody
+// still reads is copied before it changes.
+class DenseSlice : public Part {
+ public:
+  DenseSlice(int workers, const Rules& rules, bool immediate, DType type, std::size_t count,
+             Buffers& buffers);
+
+  void assign(Buffer data);  // of the key's type
+  bool assigned() const { return value_ != nullptr; }
+
+  Result<std::size_t> push_bytes(const Request& push) const override;
+  void keep(Contribution contribution) override;
+  void close(std::uint64_t clock, const UpdateRule& rule) override;
+  void apply(Contribution contribution, const UpdateRule& rule) override;
+  Result<Answer> answer(const WaitingPull& pull) override;
+  PartSizes sizes() const override;
+
+ private:
+  struct Round {
+    CanonicalSum sum;
+    double samples = 0;
+    std::size_t contributions = 0;
+    std::uint64_t age = 0;
+    bool scaled = false;
+  };
+  DType wide_type() const;
+  std::size_t wide_bytes() const { return count_ * size_of(wide_type()); }
+  Buffer widen(Buffer data);
+  Buffer writable(Buffer value);
+  void step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age);
+  void replace(Buffer value);
+
+  int workers_;
+  DType type_;
+  std::size_t count_;
+  Buffers* buffers_;
+  Buffer value_;   // wide
+  Buffer answer_;  // in type_; value_ itself where the types are one; null: not made yet
+  std::array<Buffer, kSlotsMax> slots_;
+  std::size_t slot_count_ = 0;
+  std::uint64_t steps_ = 0;
+  std::map<std::uint64_t, Round> rounds_;
+};
+
+}  // namespace syncline::ps

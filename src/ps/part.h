@@ -1,0 +1,92 @@
+// Part: what a server holds of one key, a slice of a tensor or its rows of a table, with what is on
+// the way in and out of it. The base knows rounds and waiting pulls; DenseSlice and TablePart know
+// values.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ps/buffers.h"
+#include "ps/request.h"
+#include "ps/round_gate.h"
+
+namespace syncline::ps {
+
+// One push that has arrived whole.
+struct Contribution {
+  int worker = 0;
+  int layer = 0;  // pushes of this worker and clock before it
+  std::uint64_t clock = 0;
+  double samples = 1;
+  Buffer data;            // of rows: their ids, then their gradients
+  std::size_t count = 0;  // elements; rows
+};
+
+struct Answer {
+  Buffer data;
+  std::size_t count = 0;  // elements
+  DType type = DType::kF32;
+};
+
+// A pull that waits for its clock; `ids` of a table.
+struct WaitingPull {
+  int worker = 0;
+  Request request;
+  Buffer ids;
+};
+
+// What turns contributions into values.
+struct UpdateRule {
+  const optim::Optimizer* optimizer = nullptr;  // null: the value is the sum itself
+  Combine combine = Combine::kSum;
+  bool scale_by_age = false;
+};
+
+struct PartSizes {
+  std::uint64_t value = 0, state = 0, held = 0, rows = 0;
+};
+
+// How old gradients were when they were applied, in updates since their worker's last pull.
+struct Ages {
+  std::uint64_t updates = 0, sum = 0, max = 0;
+
+  void count(std::uint64_t age) {
+    ++updates;
+    sum += age;
+    max = age > max ? age : max;
+  }
+};
+
+// Confined.
+class Part {
+ public:
+  Part(int workers, const Rules& rules, bool immediate)
+      : gate(workers, rules, immediate), seen_(static_cast<std::size_t>(workers)) {}
+  virtual ~Part() = default;
+
+  // Elements of type() that a push of this request carries. Not ok: it does not fit.
+  virtual Result<std::size_t> push_bytes(const Request& push) const = 0;
+  // Keeps it for its round.
+  virtual void keep(Contribution contribution) = 0;
+  virtual void close(std::uint64_t clock, const UpdateRule& rule) = 0;
+  // Applies it at once.
+  virtual void apply(Contribution contribution, const UpdateRule& rule) = 0;
+  virtual Result<Answer> answer(const WaitingPull& pull) = 0;
+  virtual PartSizes sizes() const = 0;
+
+  RoundGate gate;
+  std::vector<WaitingPull> waiting;
+  Ages ages;
+
+ protected:
+  // The worker has the newest value now.
+  void note_seen(int worker) { seen_[static_cast<std::size_t>(worker)] = ages.updates; }
+  std::uint64_t age_of(int worker) const {
+    return ages.updates - seen_[static_cast<std::size_t>(worker)];
+  }
+
+ private:
+  std::vector<std::uint64_t> seen_;
+};
+
+}  // namespace syncline::ps

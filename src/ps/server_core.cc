@@ -1,0 +1,403 @@
+#include "ps/server_core.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace syncline::ps {
+namespace {
+
+Status refusal(Code code, std::string why) { return Status(code, std::move(why)); }
+
+}  // namespace
+
+Status ServerCore::on_request(int worker, Inline message) {
+  const auto request = decode_request(message);
+  if (!request.ok()) return request.status();
+  const Inline body = message.subspan(kRequestHeaderBytes);
+  if (request->kind == RequestKind::kOpen) return open(worker, request.value(), body);
+  const auto store = stores_.find(request->store);
+  if (store == stores_.end()) return refusal(Code::kCorrupt, "a request to a store never opened");
+  const Status status = serve(store->second, worker, request.value(), body);
+  if (status.code() == Code::kCorrupt) return status;
+  if (!status.ok()) refuse(worker, request.value(), status);
+  return {};
+}
+
+Status ServerCore::open(int worker, const Request& request, Inline body) {
+  const auto rules = decode_rules(body);
+  if (!rules.ok()) return rules.status();
+  const auto [store, made] = stores_.try_emplace(request.store, workers_, rules.value());
+  if (made) {
+    for (int w = 0; w < workers_; ++w) {
+      if (!here_[static_cast<std::size_t>(w)]) store->second.clocks.leave(w);
+    }
+  } else if (store->second.rules != rules.value()) {
+    refuse(worker, request,
+           refusal(Code::kMismatch,
+                   "the workers opened this store with different options; use the same "
+                   "consistency and reduction on all of them"));
+    return {};
+  }
+  reply(worker, request, {});
+  return {};
+}
+
+Status ServerCore::serve(Store& store, int worker, const Request& request, Inline body) {
+  switch (request.kind) {
+    case RequestKind::kOpen:
+      break;
+    case RequestKind::kCreate:
+      return create(store, request, body);
+    case RequestKind::kPublish:
+      return publish(store, body);
+    case RequestKind::kLookup:
+      return lookup(store, worker, request, body);
+    case RequestKind::kOptimizer:
+      return set_optimizer(store, worker, request, body);
+    case RequestKind::kAssign:
+    case RequestKind::kPush:
+    case RequestKind::kPushRows:
+      return push(store, worker, request, body);
+    case RequestKind::kPull:
+    case RequestKind::kPullRows:
+      return pull(store, worker, request, body);
+    case RequestKind::kClock: {
+      const Status status = store.clocks.advance(worker, request.clock);
+      settle_all(store);
+      return status;
+    }
+    case RequestKind::kFlush:
+      flush(worker, request);
+      return {};
+    case RequestKind::kLeave:
+      leave(store, worker);
+      return {};
+    case RequestKind::kStats:
+      stats(store, worker, request);
+      return {};
+  }
+  return refusal(Code::kCorrupt, "a request of an unknown kind");
+}
+
+Status ServerCore::create(Store& store, const Request& request, Inline body) {
+  auto description = decode_key(body);
+  if (!description.ok()) return description.status();
+  const auto [at, made] = store.keys.try_emplace(description->key);
+  if (!made) return refusal(Code::kCorrupt, "a key that exists is created again");
+  Key& key = at->second;
+  key.description = std::move(description).value();
+  const KeyDescription& d = key.description;
+  const bool updates = d.table ? d.optimizer.has_value() : !store.optimizers.empty();
+  const bool immediate =
+      store.rules.bound == kUnbounded || (store.rules.bound > 0 && (updates || d.table));
+  if (d.table) {
+    key.parts[0] = std::make_unique<TablePart>(workers_, store.rules, immediate, d, buffers_);
+    return {};
+  }
+  for (std::size_t i = 0; i < d.slices.size(); ++i) {
+    if (d.slices[i].server != server_) continue;
+    key.parts[static_cast<std::uint32_t>(i)] = std::make_unique<DenseSlice>(
+        workers_, store.rules, immediate, d.dtype, d.slices[i].count, buffers_);
+  }
+  (void)request;
+  return {};
+}
+
+Status ServerCore::publish(Store& store, Inline body) {
+  const auto description = decode_key(body);
+  if (!description.ok()) return description.status();
+  const std::string& name = description->name;
+  const auto& bytes = store.directory[name] = {body.begin(), body.end()};
+  const auto waits = [&](const Lookup& each) {
+    if (each.name != name) return false;
+    reply(each.worker, each.request, bytes);
+    return true;
+  };
+  std::erase_if(store.lookups, waits);
+  return {};
+}
+
+Status ServerCore::lookup(Store& store, int worker, const Request& request, Inline body) {
+  std::string name(reinterpret_cast<const char*>(body.data()), body.size());
+  const auto found = store.directory.find(name);
+  if (found != store.directory.end()) {
+    reply(worker, request, found->second);
+  } else {
+    store.lookups.push_back({worker, request, std::move(name)});
+  }
+  return {};
+}
+
+Status ServerCore::set_optimizer(Store& store, int worker, const Request& request, Inline body) {
+  const auto optimizer = decode_optimizer(body);
+  if (!optimizer.ok()) return optimizer.status();
+  const Status usable = check(optimizer.value());
+  if (!usable.ok()) return usable;
+  if (store.optimizers.empty() && !store.keys.empty() && !store.rules.is_bulk()) {
+    return refusal(Code::kFailedPrecondition, "set_optimizer comes before the first init");
+  }
+  const auto [at, made] = store.optimizers.emplace(request.clock, optimizer.value());
+  if (!made && encode(at->second) != encode(optimizer.value())) {
+    return refusal(Code::kMismatch, "worker " + std::to_string(worker) +
+                                        " sets another optimiser than an earlier worker did in "
+                                        "the same clock; set the same one on all of them");
+  }
+  return {};
+}
+
+UpdateRule ServerCore::rule_at(const Store& store, std::uint64_t clock) const {
+  UpdateRule rule;
+  rule.combine = store.rules.combine;
+  rule.scale_by_age = store.rules.scale_by_age;
+  auto at = store.optimizers.upper_bound(clock);
+  if (at != store.optimizers.begin()) rule.optimizer = &std::prev(at)->second;
+  return rule;
+}
+
+std::string ServerCore::key_name(const Store& store, const Request& request) const {
+  const auto key = store.keys.find(request.key);
+  if (key == store.keys.end()) return "key number " + std::to_string(request.key);
+  return "key '" + key->second.description.name + "'";
+}
+
+Part* ServerCore::find_part(Store& store, const Request& request) {
+  const auto key = store.keys.find(request.key);
+  if (key == store.keys.end()) return nullptr;
+  const auto part = key->second.parts.find(request.slice);
+  return part == key->second.parts.end() ? nullptr : part->second.get();
+}
+
+Status ServerCore::push(Store& store, int worker, const Request& request, Inline body) {
+  Part* const part = find_part(store, request);
+  // The payload comes all the same, so that a refusal of it would have to take it too.
+  if (part == nullptr) return refusal(Code::kCorrupt, "a push to a slice that is not here");
+  const auto bytes = part->push_bytes(request);
+  if (!bytes.ok()) return refusal(Code::kCorrupt, "a push that " + bytes.status().message());
+  if (request.separate ? !body.empty() : body.size() != bytes.value()) {
+    return refusal(Code::kCorrupt, "a push that is not as long as it says");
+  }
+  Payload payload;
+  payload.worker = worker;
+  payload.request = request;
+  payload.bytes = bytes.value();
+  payload.data = buffers_.take(payload.bytes);
+  Status late;
+  if (request.kind != RequestKind::kAssign) {
+    const auto layer = part->gate.begin_push(worker, request.clock, request.continues);
+    late = layer.status();
+    payload.layer = layer.ok() ? layer.value() : -1;
+  }
+  if (!late.ok()) refuse(worker, request, late);
+  if (request.separate) {
+    const std::uint64_t id = next_id_++;
+    actions_.receives.push_back({id, worker, request.tag, payload.data, payload.bytes});
+    payloads_.emplace(id, std::move(payload));
+    return {};
+  }
+  std::copy(body.begin(), body.end(), payload.data.get());
+  take_in(std::move(payload));
+  return {};
+}
+
+void ServerCore::on_payload(std::uint64_t id, bool arrived) {
+  const auto at = payloads_.find(id);
+  if (at == payloads_.end()) return;
+  Payload payload = std::move(at->second);
+  payloads_.erase(at);
+  const int worker = payload.worker;
+  if (arrived) {
+    take_in(std::move(payload));
+  } else if (payload.layer >= 0) {
+    Store& store = stores_.at(payload.request.store);
+    Part& part = *find_part(store, payload.request);
+    part.gate.end_push(worker, payload.request.clock);
+    settle(store, part);
+  }
+  answer_flushes(worker);
+}
+
+void ServerCore::take_in(Payload payload) {
+  const Request& request = payload.request;
+  if (payload.layer < 0) return;  // refused
+  Store& store = stores_.at(request.store);
+  Part& part = *find_part(store, request);
+  if (request.kind == RequestKind::kAssign) {
+    static_cast<DenseSlice&>(part).assign(std::move(payload.data));
+    return;
+  }
+  Contribution contribution;
+  contribution.worker = payload.worker;
+  contribution.layer = payload.layer;
+  contribution.clock = request.clock;
+  contribution.samples = store.rules.combine == Combine::kMeanBySamples ? request.samples : 1;
+  contribution.data = std::move(payload.data);
+  contribution.count = static_cast<std::size_t>(request.count);
+  if (request.kind == RequestKind::kPushRows) {
+    const auto& table = static_cast<TablePart&>(part);
+    const auto* ids = reinterpret_cast<const std::int64_t*>(contribution.data.get());
+    const std::string bad = table.refuse_ids(ids, contribution.count);
+    if (!bad.empty()) {
+      refuse(payload.worker, request, refusal(Code::kInvalidArgument, bad));
+      part.gate.end_push(payload.worker, request.clock);
+      settle(store, part);
+      return;
+    }
+  }
+  if (part.gate.immediate()) {
+    part.apply(std::move(contribution), rule_at(store, request.clock));
+  } else {
+    part.keep(std::move(contribution));
+  }
+  part.gate.end_push(payload.worker, request.clock);
+  settle(store, part);
+}
+
+Status ServerCore::pull(Store& store, int worker, const Request& request, Inline body) {
+  Part* const part = find_part(store, request);
+  if (part == nullptr) return refusal(Code::kCorrupt, "a pull from a slice that is not here");
+  WaitingPull pull{worker, request, nullptr};
+  if (request.kind == RequestKind::kPullRows) {
+    auto* const table = dynamic_cast<TablePart*>(part);
+    const std::size_t bytes = body.size();
+    if (table == nullptr || bytes != request.count * sizeof(std::int64_t)) {
+      return refusal(Code::kCorrupt, "a pull of rows that does not verify");
+    }
+    pull.ids = buffers_.take(bytes);
+    std::copy(body.begin(), body.end(), pull.ids.get());
+    const std::string bad =
+        table->refuse_ids(reinterpret_cast<const std::int64_t*>(pull.ids.get()), request.count);
+    if (!bad.empty()) return refusal(Code::kInvalidArgument, bad);
+  }
+  part->gate.note_pull(worker, request.clock);
+  part->waiting.push_back(std::move(pull));
+  settle(store, *part);
+  return {};
+}
+
+// Closes what may close and answers what may be answered.
+void ServerCore::settle(Store& store, Part& part) {
+  while (const auto clock = part.gate.closable(store.clocks)) {
+    part.close(*clock, rule_at(store, *clock));
+    part.gate.close(*clock);
+  }
+  std::erase_if(part.waiting, [&](const WaitingPull& pull) {
+    if (!part.gate.may_read(pull.worker, pull.request.clock, store.clocks)) return false;
+    auto answer = part.answer(pull);
+    const std::size_t bytes = answer->count * size_of(answer->type);
+    actions_.replies.push_back(
+        {pull.worker, pull.request.tag, pull.request.priority, std::move(answer->data), bytes});
+    return true;
+  });
+}
+
+void ServerCore::settle_all(Store& store) {
+  for (auto& [number, key] : store.keys) {
+    for (auto& [slice, part] : key.parts) settle(store, *part);
+  }
+}
+
+void ServerCore::leave(Store& store, int worker) {
+  store.clocks.leave(worker);
+  std::erase_if(store.lookups, [&](const Lookup& each) { return each.worker == worker; });
+  settle_all(store);
+}
+
+void ServerCore::on_gone(int worker) {
+  here_[static_cast<std::size_t>(worker)] = false;
+  std::vector<std::uint64_t> lost;
+  for (const auto& [id, payload] : payloads_) {
+    if (payload.worker == worker) lost.push_back(id);
+  }
+  for (const std::uint64_t id : lost) on_payload(id, false);
+  std::erase_if(flushes_, [&](const auto& each) { return each.first == worker; });
+  for (auto& [number, store] : stores_) {
+    for (auto& [key_number, key] : store.keys) {
+      for (auto& [slice, part] : key.parts) {
+        std::erase_if(part->waiting,
+                      [&](const WaitingPull& pull) { return pull.worker == worker; });
+      }
+    }
+    leave(store, worker);
+  }
+}
+
+void ServerCore::flush(int worker, const Request& request) {
+  flushes_.emplace_back(worker, request);
+  answer_flushes(worker);
+}
+
+void ServerCore::answer_flushes(int worker) {
+  if (flushes_.empty() || expected_bytes(worker) > 0) return;
+  std::erase_if(flushes_, [&](const auto& each) {
+    if (each.first != worker) return false;
+    reply(worker, each.second, {});
+    return true;
+  });
+}
+
+void ServerCore::stats(const Store& store, int worker, const Request& request) {
+  ServerStats stats;
+  stats.closed = store.clocks.closed();
+  for (const auto& [number, key] : store.keys) {
+    ++stats.keys;
+    for (const auto& [slice, part] : key.parts) {
+      const PartSizes sizes = part->sizes();
+      stats.value_bytes += sizes.value;
+      stats.state_bytes += sizes.state;
+      stats.held_bytes += sizes.held;
+      stats.rows += sizes.rows;
+      stats.updates += part->ages.updates;
+      stats.age_sum += part->ages.sum;
+      stats.age_max = std::max(stats.age_max, part->ages.max);
+    }
+  }
+  for (const auto& [id, payload] : payloads_) stats.held_bytes += payload.bytes;
+  reply(worker, request, encode(stats));
+}
+
+std::size_t ServerCore::expected_bytes(int worker) const {
+  std::size_t bytes = 0;
+  for (const auto& [id, payload] : payloads_) {
+    if (payload.worker == worker) bytes += payload.bytes;
+  }
+  return bytes;
+}
+
+// Rounds that nobody closes fill the memory: a worker may be one clock ahead of what the rules let
+// it read, whose pushes are needed anyway.
+bool ServerCore::is_ahead(int worker) const {
+  return std::any_of(stores_.begin(), stores_.end(), [&](const auto& each) {
+    const Store& store = each.second;
+    return store.rules.bound != kUnbounded && store.clocks.active(worker) &&
+           store.clocks.clock_of(worker) > store.clocks.closed() + store.rules.bound + 1;
+  });
+}
+
+bool ServerCore::is_over() const {
+  return !stores_.empty() && std::all_of(stores_.begin(), stores_.end(), [](const auto& each) {
+    return each.second.clocks.slowest() < 0;
+  });
+}
+
+void ServerCore::reply(int worker, const Request& request, std::span<const std::byte> bytes) {
+  Buffer data = buffers_.take(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), data.get());
+  actions_.replies.push_back({worker, request.tag, INT32_MAX, std::move(data), bytes.size()});
+}
+
+// The note goes first; then an empty answer ends what waits for one.
+void ServerCore::refuse(int worker, const Request& request, const Status& why) {
+  std::string text = why.message();
+  if (request.kind >= RequestKind::kPush) {
+    const auto store = stores_.find(request.store);
+    if (store != stores_.end()) text = key_name(store->second, request) + ": " + text;
+  }
+  Request note = request;
+  note.tag = kErrorTag;
+  reply(worker, note, encode(ErrorNote{request.tag, why.code(), std::move(text)}));
+  const bool awaited = request.kind == RequestKind::kOpen || request.kind == RequestKind::kLookup ||
+                       request.kind == RequestKind::kPull || request.kind == RequestKind::kPullRows;
+  if (awaited) reply(worker, request, {});
+}
+
+}  // namespace syncline::ps

@@ -1,0 +1,128 @@
+// ServerCore: a server of key-value stores without threads, sockets or clocks: requests in, actions
+// out. docs/formats/store.md has the protocol.
+//
+// A worker's requests come in its order. A push whose payload travels apart is taken in two steps:
+// on_request() asks for the payload (Receive), on_payload() says that it is there. A pull waits in
+// its part until the rules admit it (round_gate.h).
+//
+// A worker: here -> left (kLeave) | gone (its pair broke). Either way it holds nobody back any
+// more. A store comes to be with its first kOpen and stays until every worker has left.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/dense_slice.h"
+#include "ps/table_part.h"
+
+namespace syncline::ps {
+
+// Receive the payload of a push, then call on_payload(id).
+struct Receive {
+  std::uint64_t id = 0;
+  int worker = 0;
+  std::int32_t tag = 0;
+  Buffer into;
+  std::size_t bytes = 0;
+};
+
+// Send to the worker under this tag; the buffer stays as it is until it is let go.
+struct Reply {
+  int worker = 0;
+  std::int32_t tag = 0;
+  std::int32_t priority = 0;
+  Buffer data;
+  std::size_t bytes = 0;
+};
+
+struct Actions {
+  std::vector<Receive> receives;
+  std::vector<Reply> replies;
+};
+
+// Confined.
+class ServerCore {
+ public:
+  ServerCore(int workers, int server) : workers_(workers), server_(server), here_(workers, true) {}
+
+  // A whole request message. Not ok: the worker breaks the rules, call on_gone().
+  Status on_request(int worker, std::span<const std::byte> message);
+  // The payload of Receive `id` is there, or never will be.
+  void on_payload(std::uint64_t id, bool arrived);
+  void on_gone(int worker);
+
+  // What is to be done now; call after each of the above.
+  Actions take_actions() { return std::exchange(actions_, {}); }
+
+  // Bytes of payloads that are asked for and not there yet.
+  std::size_t expected_bytes(int worker) const;
+  // The worker has run so far ahead of the others that its requests had better wait.
+  bool is_ahead(int worker) const;
+  // There was a store, and every worker has left every one.
+  bool is_over() const;
+
+ private:
+  struct Key {
+    KeyDescription description;
+    std::map<std::uint32_t, std::unique_ptr<Part>> parts;  // by slice
+  };
+  struct Lookup {
+    int worker;
+    Request request;
+    std::string name;
+  };
+  struct Store {
+    Store(int workers, const Rules& r) : rules(r), clocks(workers, r.bound) {}
+    Rules rules;
+    ClockTable clocks;
+    std::map<std::uint64_t, optim::Optimizer> optimizers;  // by the clock they begin with
+    std::map<std::uint32_t, Key> keys;
+    std::map<std::string, std::vector<std::byte>> directory;
+    std::vector<Lookup> lookups;
+  };
+  struct Payload {
+    int worker = 0;
+    Request request;
+    int layer = 0;
+    Buffer data;
+    std::size_t bytes = 0;
+  };
+  using Inline = std::span<const std::byte>;
+
+  Status open(int worker, const Request& request, Inline body);
+  Status serve(Store& store, int worker, const Request& request, Inline body);
+  Status create(Store& store, const Request& request, Inline body);
+  Status lookup(Store& store, int worker, const Request& request, Inline body);
+  Status publish(Store& store, Inline body);
+  Status set_optimizer(Store& store, int worker, const Request& request, Inline body);
+  Status push(Store& store, int worker, const Request& request, Inline body);
+  Status pull(Store& store, int worker, const Request& request, Inline body);
+  void flush(int worker, const Request& request);
+  void stats(const Store& store, int worker, const Request& request);
+
+  void take_in(Payload payload);
+  void settle(Store& store, Part& part);
+  void settle_all(Store& store);
+  void leave(Store& store, int worker);
+  UpdateRule rule_at(const Store& store, std::uint64_t clock) const;
+  Part* find_part(Store& store, const Request& request);
+  void reply(int worker, const Request& request, std::span<const std::byte> bytes);
+  void refuse(int worker, const Request& request, const Status& why);
+  void answer_flushes(int worker);
+  std::string key_name(const Store& store, const Request& request) const;
+
+  int workers_;
+  int server_;
+  std::vector<bool> here_;
+  Buffers buffers_;
+  std::map<std::uint16_t, Store> stores_;
+  std::map<std::uint64_t, Payload> payloads_;  // asked for
+  std::vector<std::pair<int, Request>> flushes_;
+  std::uint64_t next_id_ = 1;
+  Actions actions_;
+};
+
+}  // namespace syncline::ps

@@ -1,0 +1,59 @@
+// TablePart: the rows of a table that live on one server. A row comes to be when it is first asked
+// for or pushed to, from (seed, table, id) alone, so that it is the same on any number of servers.
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "ps/part.h"
+#include "ps/update.h"
+
+namespace syncline::ps {
+
+// Which server has the row.
+int server_of_row(std::int64_t id, int servers);
+// The values of a new row.
+void fill_row(const RowInit& init, std::uint32_t table, std::int64_t id, float* row,
+              std::size_t count);
+
+// Confined. f32. The ids of one push are distinct (the client sums duplicates). Contributions to a
+// row are added in the order of the canonical sum over the workers, as CanonicalSum does.
+class TablePart : public Part {
+ public:
+  TablePart(int workers, const Rules& rules, bool immediate, KeyDescription key, Buffers& buffers);
+
+  Result<std::size_t> push_bytes(const Request& push) const override;
+  void keep(Contribution contribution) override;
+  void close(std::uint64_t clock, const UpdateRule& rule) override;
+  void apply(Contribution contribution, const UpdateRule& rule) override;
+  Result<Answer> answer(const WaitingPull& pull) override;
+  PartSizes sizes() const override;
+
+  // An id that the table cannot have; empty if all are fine.
+  std::string refuse_ids(const std::int64_t* ids, std::size_t count) const;
+
+ private:
+  struct Row {
+    std::vector<float> values;  // then the optimiser's slots, one behind the other
+    std::uint64_t steps = 0;
+  };
+  struct Share {  // of one row, by one push
+    int layer;
+    int worker;
+    const float* gradient;
+    double samples;
+  };
+  std::size_t dim() const { return static_cast<std::size_t>(key_.count); }
+  std::size_t slots() const;
+  Row& row(std::int64_t id);
+  void step(Row& row, const float* gradient, const UpdateRule& rule, std::uint64_t age);
+  void sum_shares(std::vector<Share>& shares, const UpdateRule& rule, std::vector<float>& sum);
+
+  int workers_;
+  KeyDescription key_;
+  Buffers* buffers_;
+  std::unordered_map<std::int64_t, Row> rows_;
+  std::map<std::uint64_t, std::vector<Contribution>> rounds_;
+};
+
+}  // namespace syncline::ps
