@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "syncline/communicator.h"
+#include "syncline/kvstore.h"
 
 namespace syncline {
 
@@ -42,6 +43,8 @@ class Session {
   ~Session();
 
   Communicator& world();
+  // Opens a key-value store: all workers in the same order. Blocks until all have; throws Error.
+  KVStore kvstore(const KVStoreOptions& options = {});
   int rank() const;
   int world_size() const;
   int local_rank() const;  // among the ranks of this host

@@ -4,6 +4,8 @@
 
 #include "syncline/batch.h"
 #include "syncline/communicator.h"
+#include "syncline/kvstore.h"
+#include "syncline/optim.h"
 #include "syncline/session.h"
 #include "syncline/status.h"
 #include "syncline/tensor_view.h"

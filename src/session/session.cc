@@ -18,6 +18,7 @@ constexpr std::size_t kStagingBytesMax = 8 << 20;
 Session::Impl::~Impl() {
   if (context == nullptr) return;
   context->engine->stop(kLinger);
+  shares.clear();
   if (context->flight == nullptr) return;
   context->flight->dump_if_wanted();  // the last failure may be younger than the last tick
   context->flight->leave();
@@ -52,7 +53,8 @@ std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> contex
   impl->rank = rank;
   impl->world_size = static_cast<int>(group->peers.size());
   impl->context->engine->start();
-  impl->world = Communicator(std::make_shared<Communicator::Impl>(impl->context, std::move(group)));
+  impl->world_impl = std::make_shared<Communicator::Impl>(impl->context, std::move(group));
+  impl->world = Communicator(impl->world_impl);
   return impl;
 }
 

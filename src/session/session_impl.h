@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "session/communicator_impl.h"
+#include "session/store_share.h"
 #include "syncline/session.h"
 
 namespace syncline {
@@ -16,6 +17,9 @@ class Session::Impl {
 
   std::shared_ptr<SessionContext> context;
   Communicator world;
+  std::shared_ptr<Communicator::Impl> world_impl;
+  std::uint16_t next_store = 1;
+  std::vector<std::shared_ptr<session::StoreShare>> shares;  // until the engine has stopped
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;

@@ -1,0 +1,66 @@
+// KVStore::Impl: a client, the keys it knows, and the worker's clock. Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "ps/client.h"
+#include "session/communicator_impl.h"
+#include "session/store_share.h"
+#include "syncline/kvstore.h"
+
+namespace syncline {
+
+class KVStore::Impl {
+ public:
+  // Opens the store on all servers; blocks, throws Error. `share`: this process's own server, where
+  // the job has none.
+  Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks links, std::uint16_t number,
+       std::shared_ptr<session::StoreShare> share, const KVStoreOptions& options);
+
+  void set_optimizer(const optim::Optimizer& optimizer);
+  void init(const std::string& key, ConstTensorView value, std::optional<int> server);
+  void create_table(const std::string& table, const TableOptions& options);
+  Work push(const std::string& key, ConstTensorView value, const Push& options);
+  Work push_sum(const std::string& key, const std::vector<ConstTensorView>& values,
+                const Push& options);
+  Work pull(const std::string& key, TensorView out, int priority);
+  Work push_rows(const std::string& table, ConstTensorView ids, ConstTensorView gradients,
+                 const Push& options);
+  Work pull_rows(const std::string& table, ConstTensorView ids, TensorView rows, int priority);
+  void clock();
+  std::uint64_t current_clock();
+  void flush();
+  void finish();
+  int servers() const { return client_->servers(); }
+  std::vector<KVServerStats> stats();
+
+ private:
+  ps::KeyDescription describe(const std::string& key, ConstTensorView value);
+  // Of a key or table that exists; waits for worker 0. Throws Error.
+  ps::KeyDescription find(const std::string& key, bool table);
+  ps::KeyDescription find_for(const std::string& key, ConstTensorView view, const char* what);
+  void check_open(const std::string& operation);
+  void make(ps::KeyDescription key, const void* value, std::optional<int> server);
+  void agree(const ps::KeyDescription& mine, const ps::KeyDescription& theirs);
+  ps::Client::Call call_of(int priority, double samples);
+  void throw_failure();
+
+  std::shared_ptr<SessionContext> context_;
+  std::shared_ptr<ps::Client> client_;
+  std::shared_ptr<session::StoreShare> share_;
+  const int worker_;
+  const Nanos timeout_;
+  Mutex making_;  // one key at a time, so that all are placed in one order
+  ps::Placement placement_ SYNCLINE_GUARDED_BY(making_);
+  std::uint32_t next_key_ SYNCLINE_GUARDED_BY(making_) = 1;
+  Mutex mutex_;
+  std::map<std::string, ps::KeyDescription> keys_ SYNCLINE_GUARDED_BY(mutex_);
+  std::uint64_t clock_ SYNCLINE_GUARDED_BY(mutex_) = 0;
+  bool whole_tensors_ SYNCLINE_GUARDED_BY(mutex_) = false;  // the optimiser needs norms
+  bool finished_ SYNCLINE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace syncline

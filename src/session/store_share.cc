@@ -1,0 +1,104 @@
+#include "session/store_share.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "ps/run_server.h"
+#include "session/log.h"
+
+namespace syncline::session {
+namespace {
+
+// The ids that a store's pairs take, the same on all ranks.
+std::uint32_t reserve_ids(Communicator::Impl& world, std::uint32_t count) {
+  SessionContext& context = *world.context();
+  std::int64_t first = context.next_group_id.load();
+  Communicator::Impl::Call call;
+  call.kind = Collective::kAllReduce;
+  call.in = {&first, 1};
+  call.out = {&first, 1};
+  call.count = 1;
+  call.op = ReduceOp::kMax;
+  CallOptions options;
+  options.name = "kvstore";
+  world.start(call, options).wait();
+  const auto next = static_cast<std::uint32_t>(first) + count;
+  std::uint32_t current = context.next_group_id.load();
+  while (current < next && !context.next_group_id.compare_exchange_weak(current, next)) {
+  }
+  return static_cast<std::uint32_t>(first);
+}
+
+// `worker` and `server` by rank. A process's own pair has it alone.
+std::shared_ptr<exec::Group> pair_group(const exec::Group& world, std::uint32_t id, int worker,
+                                        int server) {
+  auto group = std::make_shared<exec::Group>();
+  group->id = id;
+  std::vector<int> ranks{worker};
+  if (server != worker) ranks.push_back(server);
+  for (const int rank : ranks) {
+    if (rank == world.rank) group->rank = static_cast<int>(group->peers.size());
+    group->peers.push_back(world.peers[static_cast<std::size_t>(rank)]);
+    group->world_ranks.push_back(world.world_ranks[static_cast<std::size_t>(rank)]);
+  }
+  return group;
+}
+
+}  // namespace
+
+StoreShare::StoreShare(std::shared_ptr<SessionContext> context) : context_(std::move(context)) {}
+
+std::shared_ptr<StoreShare> StoreShare::open(Communicator::Impl& world) {
+  const auto ranks = static_cast<std::uint32_t>(world.size());
+  const std::uint32_t first_id = reserve_ids(world, ranks * ranks);
+  auto share = std::shared_ptr<StoreShare>(new StoreShare(world.context()));
+  share->connect(*world.group(), first_id);
+  share->start();
+  return share;
+}
+
+// In the order of their ids: what arrives for an id below the newest known one is taken for old.
+void StoreShare::connect(const exec::Group& world, std::uint32_t first_id) {
+  const int ranks = static_cast<int>(world.world_ranks.size());
+  const int self = world.rank;
+  worker_.servers.resize(static_cast<std::size_t>(ranks));
+  server_.workers.resize(static_cast<std::size_t>(ranks));
+  for (int worker = 0; worker < ranks; ++worker) {
+    for (int server = 0; server < ranks; ++server) {
+      if (worker != self && server != self) continue;
+      const auto id = first_id + static_cast<std::uint32_t>(worker * ranks + server);
+      auto group = pair_group(world, id, worker, server);
+      context_->engine->add_group(group);
+      if (worker == self) worker_.servers[static_cast<std::size_t>(server)] = group;
+      if (server == self) server_.workers[static_cast<std::size_t>(worker)] = group;
+      groups_.push_back(std::move(group));
+    }
+  }
+  worker_.engine = server_.engine = context_->engine;
+  worker_.worker = server_.server = self;
+  worker_.workers = ranks;
+  worker_.timeout = context_->timeout;
+  worker_.segment_bytes = server_.segment_bytes = context_->staging.segment_bytes_max;
+  server_.ends_with_stores = true;
+  server_.log = [self](const std::string& line) { log_line(self, line); };
+}
+
+void StoreShare::start() {
+  ended_ = std::make_shared<WorkState>(context_->engine);
+  thread_ = event::NamedThread("sync-store", [this] {
+    const Status status = ps::run_server(server_);
+    std::vector<std::function<void()>> callbacks;
+    ended_->complete(status, callbacks);
+  });
+}
+
+void StoreShare::wait_for_others(Nanos limit) {
+  (void)context_->engine->wait_until(*ended_, monotonic_now() + limit);
+}
+
+StoreShare::~StoreShare() {
+  thread_.join();
+  for (const auto& group : groups_) context_->engine->remove_group(group);
+}
+
+}  // namespace syncline::session

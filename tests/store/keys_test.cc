@@ -1,0 +1,135 @@
+// Keys: how they come to be, and errors that leave the store as it was. Cases PS-01, PS-02, PS-04.
+#include <thread>
+
+#include "tests/conformance/each_wiring.h"
+#include "tests/store/views.h"
+
+namespace syncline::store {
+namespace {
+
+using conformance::code_of;
+using conformance::EachWiring;
+using namespace std::chrono_literals;
+
+class StoreKeys : public EachWiring {};
+SYNCLINE_ON_EACH_WIRING(StoreKeys);
+
+// PS-01: a pull straight after init, keys made after pushes, a key that never comes.
+TEST_P(StoreKeys, PullRightAfterInit) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore(KVStoreOptions().timeout(3s));
+    if (session.rank() == 0) std::this_thread::sleep_for(300ms);
+    std::vector<float> two(6, 2), out(6);
+    kv.init("3", view(two));
+    kv.pull("3", view(out)).wait();
+    EXPECT_EQ(out, two);
+    kv.push("3", view(two)).wait();
+    std::vector<float> late{1, 2, 3}, got(3);
+    kv.init("late", view(late));
+    kv.pull("late", view(got)).wait();
+    EXPECT_EQ(got, late);
+    KVStore impatient = session.kvstore(KVStoreOptions().timeout(200ms));
+    try {
+      impatient.pull("99", view(got)).wait();
+      ADD_FAILURE() << "a key that nobody made";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kTimeout);
+      EXPECT_NE(std::string(error.what()).find("key '99' not initialised"), std::string::npos)
+          << error.what();
+    }
+    kv.clock();
+    kv.pull("3", view(out)).wait();
+    EXPECT_EQ(out, std::vector<float>(6, 4));
+  });
+}
+
+// PS-02: again with the same shape: nothing happens; with another: an error, the value stays.
+TEST_P(StoreKeys, InitTwice) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    std::vector<float> ones(2, 1), mine(2, static_cast<float>(session.rank())), out(2);
+    kv.init("0", view(ones));
+    kv.init("0", view(mine));
+    std::vector<float> longer(3, 5);
+    EXPECT_EQ(code_of([&] { kv.init("0", view(longer)); }), Code::kInvalidArgument);
+    kv.pull("0", view(out)).wait();
+    EXPECT_EQ(out, ones);
+    std::vector<float> first(2, static_cast<float>(7 + session.rank()));
+    kv.init("1", view(first));
+    kv.pull("1", view(out)).wait();
+    EXPECT_EQ(out, std::vector<float>(2, 7));
+  });
+}
+
+// PS-04: many keys, unequal lengths, another order, no elements.
+TEST_P(StoreKeys, ManyKeysOfUnequalLength) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    for (int key = 0; key < 100; ++key) {
+      std::vector<float> zero(static_cast<std::size_t>(key % 5), 0);
+      kv.init(std::to_string(key), view(zero));
+    }
+    for (int key = 0; key < 100; ++key) {
+      std::vector<float> value(static_cast<std::size_t>(key % 5), static_cast<float>(key));
+      kv.push(std::to_string(key), view(value));
+    }
+    for (int key = 99; key >= 0; --key) {
+      std::vector<float> out(static_cast<std::size_t>(key % 5));
+      kv.pull(std::to_string(key), view(out)).wait();
+      EXPECT_EQ(out, std::vector<float>(out.size(), static_cast<float>(2 * key)));
+    }
+  });
+}
+
+TEST_P(StoreKeys, BadCallsLeaveTheStoreAsItWas) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    std::vector<float> w(4, 1), shorter(3), out(4);
+    std::vector<double> wide(4);
+    kv.init("w", view(w));
+    EXPECT_EQ(code_of([&] { kv.push("w", view(shorter)); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.push("w", {wide.data(), 4}); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.pull("w", view(shorter)); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.init("", view(w)); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.init("x", view(w), 99); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.push_rows("w", {}, view(w)); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([&] { kv.set_optimizer(optim::Sgd(-1)); }), Code::kInvalidArgument);
+    EXPECT_EQ(code_of([] { Consistency::parse("bounded_staleness"); }), Code::kInvalidArgument);
+    kv.pull("w", view(out)).wait();
+    EXPECT_EQ(out, w);
+    kv.finish();
+    EXPECT_EQ(code_of([&] { kv.pull("w", view(out)); }), Code::kFailedPrecondition);
+  });
+}
+
+// A push after this worker has pulled the key in the same clock comes too late.
+TEST_P(StoreKeys, PushAfterPullNeedsAClock) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    std::vector<float> w(4, 1);
+    kv.init("w", view(w));
+    kv.push("w", view(w)).wait();
+    kv.pull("w", view(w)).wait();
+    kv.push("w", view(w)).wait();
+    EXPECT_EQ(code_of([&] { kv.flush(); }), Code::kFailedPrecondition);
+    kv.clock();
+    kv.pull("w", view(w)).wait();
+    EXPECT_EQ(w, std::vector<float>(4, 2));
+  });
+}
+
+TEST_P(StoreKeys, DifferentOptionsAreAMismatch) {
+  run(2, [](Session& session) {
+    const auto rules =
+        session.rank() == 0 ? Consistency::bulk_synchronous() : Consistency::bounded_staleness(2);
+    int failed =
+        code_of([&] { session.kvstore(KVStoreOptions().consistency(rules)); }) == Code::kMismatch
+            ? 1
+            : 0;
+    session.world().all_reduce({&failed, 1}).wait();
+    EXPECT_GE(failed, 1);
+  });
+}
+
+}  // namespace
+}  // namespace syncline::store
