@@ -171,8 +171,9 @@ class KVStore {
   // finish(), without its errors.
   ~KVStore();
 
-  // Before the first init(), on all workers alike, or kMismatch. Again later: other numbers, from
-  // this worker's clock on. Blocks for a round trip.
+  // Before the first init(), on all workers alike, or kMismatch; blocks for a round trip. Again
+  // later, with other numbers: they hold for pushes of this clock on, and every worker says them in
+  // the same clock; does not block.
   void set_optimizer(const optim::Optimizer& optimizer);
 
   // Makes the key; worker 0's value wins. Blocks until worker 0 has called it. Again with the same

@@ -102,7 +102,11 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
     lane.held.erase(held);
     return item;
   }
-  const auto first = lane.queue.begin();
+  auto first = lane.queue.begin();
+  if (held != lane.held.end() && held->second->request.kind == RequestKind::kOptimizer) {
+    // What was called after it must not overtake it.
+    while (first != lane.queue.end() && first->first.number > held->first) ++first;
+  }
   if (first == lane.queue.end()) return nullptr;
   if (first->second->payload_bytes > 0 && lane.in_flight >= kWindowBytes) return nullptr;
   auto item = std::move(first->second);
@@ -264,6 +268,7 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
     item->body = encode(optimizer);
     enqueue(server, std::move(item));
   }
+  if (timeout == 0) return {};
   const Status taken = wait(flush(timeout));
   const Status refused = take_failure();
   return (refused.ok() ? taken : refused).with_operation("set_optimizer");

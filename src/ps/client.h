@@ -38,7 +38,8 @@ class Client : public std::enable_shared_from_this<Client> {
   Status create(const KeyDescription& key, const void* value, Nanos timeout);
   // What the directory says of the name, once it is there. Blocks.
   Result<KeyDescription> lookup(const std::string& name, Nanos timeout);
-  // Blocks.
+  // From `clock` on. With a timeout blocks until the servers have agreed; 0: does not, and a
+  // refusal is a failure that take_failure() tells.
   Status set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock, Nanos timeout);
 
   struct Call {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "ps/update.h"
 
 namespace syncline::ps {
 
@@ -12,14 +13,18 @@ Placement::Placement(int servers, std::size_t slice_bytes)
   SYNCLINE_ASSERT(servers > 0, "a placement needs servers");
 }
 
-// A tensor of less than a slice for each server is cut finer, in whole pieces of kSliceBytesMin, so
-// that a small model is balanced too; the last slice takes what remains.
+// Every server gets as many slices of a large tensor, and of one length, so that each is balanced
+// by itself; a tensor of less than a slice for each server is cut in whole pieces of
+// kSliceBytesMin. The last slice takes what remains.
 std::size_t Placement::slice_elements(std::size_t count, std::size_t element_bytes) const {
+  constexpr std::size_t kAlign = kNormPiece;
+  const auto rounded = [](std::size_t n, std::size_t to) { return (n + to - 1) / to * to; };
   const std::size_t piece = std::max<std::size_t>(1, kSliceBytesMin / element_bytes);
   const std::size_t usual = std::max<std::size_t>(1, slice_bytes_ / element_bytes / piece) * piece;
   const std::size_t share = (count + loads_.size() - 1) / loads_.size();
-  if (share >= usual) return usual;
-  return (share + piece - 1) / piece * piece;
+  if (share <= piece) return rounded(share, piece);
+  const std::size_t slices = loads_.size() * ((share + usual - 1) / usual);
+  return rounded((count + slices - 1) / slices, kAlign);
 }
 
 int Placement::least_loaded() const {

@@ -64,6 +64,7 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
     case RequestKind::kClock: {
       const Status status = store.clocks.advance(worker, request.clock);
       settle_all(store);
+      forget_optimizers(store);
       return status;
     }
     case RequestKind::kFlush:
@@ -136,8 +137,12 @@ Status ServerCore::set_optimizer(Store& store, int worker, const Request& reques
   if (store.optimizers.empty() && !store.keys.empty() && !store.rules.is_bulk()) {
     return refusal(Code::kFailedPrecondition, "set_optimizer comes before the first init");
   }
-  const auto [at, made] = store.optimizers.emplace(request.clock, optimizer.value());
-  if (!made && encode(at->second) != encode(optimizer.value())) {
+  Store::Setting& setting = store.optimizers[request.clock];
+  setting.set_by.resize(static_cast<std::size_t>(workers_));
+  const std::size_t turn = setting.set_by[static_cast<std::size_t>(worker)]++;
+  if (turn == setting.in_turn.size()) {
+    setting.in_turn.push_back(optimizer.value());
+  } else if (encode(setting.in_turn[turn]) != encode(optimizer.value())) {
     return refusal(Code::kMismatch, "worker " + std::to_string(worker) +
                                         " sets another optimiser than an earlier worker did in "
                                         "the same clock; set the same one on all of them");
@@ -145,12 +150,19 @@ Status ServerCore::set_optimizer(Store& store, int worker, const Request& reques
   return {};
 }
 
+// No push of a closed clock will come any more.
+void ServerCore::forget_optimizers(Store& store) {
+  auto needed = store.optimizers.upper_bound(store.clocks.closed());
+  if (needed == store.optimizers.begin()) return;
+  store.optimizers.erase(store.optimizers.begin(), std::prev(needed));
+}
+
 UpdateRule ServerCore::rule_at(const Store& store, std::uint64_t clock) const {
   UpdateRule rule;
   rule.combine = store.rules.combine;
   rule.scale_by_age = store.rules.scale_by_age;
   auto at = store.optimizers.upper_bound(clock);
-  if (at != store.optimizers.begin()) rule.optimizer = &std::prev(at)->second;
+  if (at != store.optimizers.begin()) rule.optimizer = &std::prev(at)->second.in_turn.back();
   return rule;
 }
 

@@ -78,7 +78,13 @@ class ServerCore {
     Store(int workers, const Rules& r) : rules(r), clocks(workers, r.bound) {}
     Rules rules;
     ClockTable clocks;
-    std::map<std::uint64_t, optim::Optimizer> optimizers;  // by the clock they begin with
+    // By the clock they begin with. A worker may set several in one clock, of which the last holds;
+    // the others must set the same ones.
+    struct Setting {
+      std::vector<optim::Optimizer> in_turn;
+      std::vector<std::size_t> set_by;  // worker: how many
+    };
+    std::map<std::uint64_t, Setting> optimizers;
     std::map<std::uint32_t, Key> keys;
     std::map<std::string, std::vector<std::byte>> directory;
     std::vector<Lookup> lookups;
@@ -107,6 +113,7 @@ class ServerCore {
   void settle(Store& store, Part& part);
   void settle_all(Store& store);
   void leave(Store& store, int worker);
+  static void forget_optimizers(Store& store);
   UpdateRule rule_at(const Store& store, std::uint64_t clock) const;
   Part* find_part(Store& store, const Request& request);
   void reply(int worker, const Request& request, std::span<const std::byte> bytes);

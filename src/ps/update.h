@@ -23,7 +23,7 @@ inline constexpr std::size_t kSlotsMax = 3;
 
 // Where needs_norms(), slices begin at multiples of so many elements of their tensor: squares are
 // summed in such pieces, and the sums in their order, so that a norm does not depend on the cut.
-inline constexpr std::size_t kNormPiece = 16 << 10;
+inline constexpr std::size_t kNormPiece = 1 << 10;
 
 // Externally synchronised. Nothing overlaps.
 struct Slice {

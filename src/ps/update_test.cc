@@ -220,7 +220,7 @@ TEST_P(EveryOptimizer, EqualsTheScalarFormulaBitForBit) {
 }
 
 TEST_P(EveryOptimizer, GivesTheSameBitsForEveryCut) {
-  constexpr std::size_t kCount = 3 * kNormPiece + 1003;
+  constexpr std::size_t kCount = 30 * kNormPiece + 1003;
   const Optimizer& o = GetParam().optimizer;
   Tensor whole(kCount, o, 1);
   const std::vector<double> ratios = run(whole, o, 3, {0, kCount});

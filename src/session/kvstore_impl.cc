@@ -87,6 +87,7 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
                  "RowwiseAdagrad is for tables; give it to create_table");
   }
   std::uint64_t clock = 0;
+  bool first = false;
   {
     MutexLock lock(mutex_);
     const bool cut = std::any_of(keys_.begin(), keys_.end(),
@@ -97,8 +98,9 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
     }
     whole_tensors_ = ps::needs_norms(optimizer);
     clock = clock_;
+    first = !std::exchange(has_optimizer_, true);
   }
-  throw_if_error(client_->set_optimizer(optimizer, clock, timeout_));
+  throw_if_error(client_->set_optimizer(optimizer, clock, first ? timeout_ : 0));
 }
 
 void KVStore::Impl::agree(const ps::KeyDescription& mine, const ps::KeyDescription& theirs) {

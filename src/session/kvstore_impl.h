@@ -60,6 +60,7 @@ class KVStore::Impl {
   std::map<std::string, ps::KeyDescription> keys_ SYNCLINE_GUARDED_BY(mutex_);
   std::uint64_t clock_ SYNCLINE_GUARDED_BY(mutex_) = 0;
   bool whole_tensors_ SYNCLINE_GUARDED_BY(mutex_) = false;  // the optimiser needs norms
+  bool has_optimizer_ SYNCLINE_GUARDED_BY(mutex_) = false;
   bool finished_ SYNCLINE_GUARDED_BY(mutex_) = false;
 };
 

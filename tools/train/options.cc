@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "CLI/CLI.hpp"
+#include "syncline/kvstore.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/invocation.h"
 #include "tools/cli/job_settings.h"
@@ -62,13 +63,30 @@ void add_training(CLI::App& app, TrainOptions& o) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
 }
 
+std::string check_consistency(const std::string& text) {
+  try {
+    Consistency::parse(text);
+    return {};
+  } catch (const Error& error) {
+    return error.status().message();
+  }
+}
+
 void add_exchange(CLI::App& app, TrainOptions& o) {
   app.add_option("--bucket-cap-mb", o.bucket_cap_mb, "Gradient bucket size, MiB [25]")
       ->check(CLI::Range(1e-3, 65536.0));
   app.add_flag("--reproducible", o.reproducible,
                "Gradient sums have the same bits by every schedule, transport and bucket layout");
-  app.add_option("--sync", o.sync, "Schedule of the gradient exchange, e.g. ring [auto]")
-      ->check([](const std::string& name) { return check_schedule(name).message(); });
+  app.add_option("--sync", o.sync, "Schedule of the gradient exchange, e.g. ring, or ps [auto]")
+      ->check([](const std::string& name) {
+        return name == "ps" ? std::string() : check_schedule(name).message();
+      });
+  app.add_option("--consistency", o.consistency,
+                 "Of --sync ps: bulk_synchronous, bounded_staleness:N or asynchronous")
+      ->check([](const std::string& text) { return check_consistency(text); })
+      ->capture_default_str();
+  app.add_flag("--scale-by-age", o.scale_by_age,
+               "Of --sync ps: old gradients move the weights less");
 }
 
 void add_running(CLI::App& app, TrainOptions& o) {

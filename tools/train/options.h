@@ -22,8 +22,10 @@ struct TrainOptions {
   std::string augment = "none";  // or "shift-flip"
   int accum = 1;                 // forwards for each optimiser step
   double bucket_cap_mb = 0;      // 0 = the environment's or the library's
-  std::string sync;              // schedule of the gradient exchange; "" = the planner's choice
-  bool reproducible = false;     // the same gradient sums by every schedule
+  std::string sync;  // schedule of the gradient exchange, or "ps"; "" = the planner's choice
+  std::string consistency = "bulk_synchronous";  // of ps
+  bool scale_by_age = false;                     // of ps
+  bool reproducible = false;                     // the same gradient sums by every schedule
   std::uint64_t seed = 1;
   std::string evaluate = "epoch";  // "epoch", "end" or "none"
   int threads = 0;                 // 0 = OMP_NUM_THREADS, else cores / ranks of this host

@@ -69,6 +69,35 @@ nlohmann::json options_json(const TrainReport& r) {
           {"seed", o.seed}};
 }
 
+// Staleness beside the loss: what running apart gained and cost.
+std::string store_text(const TrainReport& r) {
+  std::string text = fmt::format("  store                 {}, {} servers; loss {:.4f}\n",
+                                 r.consistency, r.store_servers, r.final_loss);
+  for (std::size_t i = 0; i < r.store.size(); ++i) {
+    const KVServerStats& s = r.store[i];
+    text += fmt::format(
+        "    server {:<3} weights {:>7.2f} MiB, optimiser {:>7.2f} MiB; gradients' age: mean "
+        "{:.2f} "
+        "updates, most {}\n",
+        i, static_cast<double>(s.value_bytes) / (1 << 20),
+        static_cast<double>(s.optimizer_bytes) / (1 << 20), s.age_mean, s.age_max);
+  }
+  return text;
+}
+
+nlohmann::json store_json(const TrainReport& r) {
+  if (r.consistency.empty()) return nullptr;
+  nlohmann::json servers = nlohmann::json::array();
+  for (const KVServerStats& s : r.store) {
+    servers.push_back({{"value_bytes", s.value_bytes},
+                       {"optimizer_bytes", s.optimizer_bytes},
+                       {"updates", s.updates},
+                       {"age_mean", s.age_mean},
+                       {"age_max", s.age_max}});
+  }
+  return {{"consistency", r.consistency}, {"servers", servers}};
+}
+
 }  // namespace
 
 std::string report_text(const TrainReport& r) {
@@ -88,6 +117,7 @@ std::string report_text(const TrainReport& r) {
       r.images_per_second(), r.train_seconds);
   text += phases_text(r.phases);
   if (!r.buckets.empty()) text += buckets_text(r.buckets);
+  if (!r.consistency.empty()) text += store_text(r);
   return text + "  " + verdict(r) + "\n";
 }
 
@@ -129,6 +159,7 @@ std::string report_json(const TrainReport& r) {
                         {"bound_by", bound_by(r)},
                         {"verdict", verdict(r)},
                         {"buckets", buckets},
+                        {"store", store_json(r)},
                         {"stopped", r.stopped}};
   all["test_accuracy"] =
       r.evaluations.empty() ? nlohmann::json() : nlohmann::json(r.evaluations.back().accuracy);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "syncline/kvstore.h"
 #include "tools/train/options.h"
 
 namespace syncline::tools {
@@ -57,7 +58,11 @@ struct TrainReport {
   double compute_ms_min = 0;  // PhaseTimes::compute() of the fastest rank
   double compute_ms_max = 0;  // and of the slowest
   std::vector<BucketReport> buckets;
-  bool stopped = false;  // on request, before the end
+  // Of --sync ps.
+  std::string consistency;  // empty: no store
+  int store_servers = 0;
+  std::vector<KVServerStats> store;  // by server
+  bool stopped = false;              // on request, before the end
 
   double images_per_second() const;
   double exchange_ms() const;  // t2: the buckets alone, one after the other

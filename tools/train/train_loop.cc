@@ -2,8 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <torch/nn/functional/loss.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
 #include <cmath>
@@ -12,13 +10,12 @@
 #include "base/env.h"
 #include "fmt/format.h"
 #include "syncline/data/sampler.h"
-#include "syncline/torch/ddp.h"
 #include "tools/run/cpus.h"
 #include "tools/train/evaluate.h"
-#include "tools/train/exchange_times.h"
 #include "tools/train/lr_schedule.h"
 #include "tools/train/progress.h"
 #include "tools/train/stop_vote.h"
+#include "tools/train/synchroniser.h"
 
 namespace syncline::tools {
 namespace {
@@ -30,34 +27,10 @@ struct PhaseSums {
   double data = 0, forward = 0, backward = 0, exposed = 0, optimiser = 0;
 };
 
-std::unique_ptr<torch::optim::Optimizer> make_optimiser(const TrainOptions& o, double lr,
-                                                        std::vector<torch::Tensor> parameters) {
-  if (o.optimizer == "adamw") {
-    return std::make_unique<torch::optim::AdamW>(
-        std::move(parameters), torch::optim::AdamWOptions(lr).weight_decay(o.weight_decay));
-  }
-  return std::make_unique<torch::optim::SGD>(std::move(parameters),
-                                             torch::optim::SGDOptions(lr)
-                                                 .momentum(o.momentum)
-                                                 .nesterov(o.momentum > 0)
-                                                 .weight_decay(o.weight_decay));
-}
-
 int choose_threads(const TrainOptions& options, const Session& session) {
   if (options.threads > 0) return options.threads;
   if (env("OMP_NUM_THREADS").has_value()) return at::get_num_threads();
   return std::max(1, usable_cores() / std::max(1, session.local_world_size()));
-}
-
-DdpOptions ddp_options(const TrainOptions& options) {
-  DdpOptions result;
-  if (options.bucket_cap_mb > 0) {
-    result.bucket_cap_mb(options.bucket_cap_mb);
-    if (options.bucket_cap_mb < result.first_bucket_mb()) {
-      result.first_bucket_mb(options.bucket_cap_mb);
-    }
-  }
-  return result.schedule(options.sync);
 }
 
 class Trainer {
@@ -77,8 +50,7 @@ class Trainer {
         lr_(default_lr(options, session.world_size())),
         schedule_(lr_, steps_in_all(), options.warmup, options.lr_schedule),
         model_(seeded_model()),
-        ddp_(model_, world_, ddp_options(options)),
-        optimiser_(make_optimiser(options, lr_, model_->parameters())),
+        synchroniser_(make_synchroniser(session, model_, options, lr_)),
         sampler_(training.count, world_.size(), world_.rank(), sampler_options()),
         progress_(options.quiet ? "none" : options.progress, session.rank() == 0),
         vote_(world_) {}
@@ -158,7 +130,7 @@ class Trainer {
 
   bool train_step(std::uint64_t epoch) {
     if (forwards_ == forwards_per_epoch()) return forwards_ = 0, sampler_.next(1), false;
-    vote_.begin(session_.stop_requested());
+    if (synchroniser_->in_lockstep()) vote_.begin(session_.stop_requested());
     Nanos mark = monotonic_now();
     const std::vector<data::SampleBatch> forwards = next_forwards();
     double samples = 0;
@@ -168,11 +140,8 @@ class Trainer {
       const double weight = static_cast<double>(forwards[i].indices.size()) / samples;
       loss += weight * forward_backward(forwards[i], epoch, weight, i + 1 == forwards.size(), mark);
     }
-    for (auto& group : optimiser_->param_groups()) group.options().set_lr(schedule_.at(step_));
-    optimiser_->step();
-    optimiser_->zero_grad();
+    synchroniser_->step(schedule_.at(step_));
     lap(mark, sums_.optimiser);
-    bucket_times_.add(ddp_.last_step());
     finish_step(loss, samples);
     return true;
   }
@@ -181,19 +150,17 @@ class Trainer {
                           bool last, Nanos& mark) {
     const Batch batch = make_batch(training_, batches_, share.indices, epoch);
     lap(mark, sums_.data);
-    const auto sync = ddp_.sync_when(last);
+    synchroniser_->begin_backward(last, static_cast<double>(share.indices.size()));
     const torch::Tensor loss =
-        F::cross_entropy(ddp_(batch.images), batch.labels,
+        F::cross_entropy(synchroniser_->forward(batch.images), batch.labels,
                          F::CrossEntropyFuncOptions().label_smoothing(options_.label_smoothing));
     const auto value = loss.item<double>();
     lap(mark, sums_.forward);
     (weight == 1 ? loss : loss * weight).backward();
     lap(mark, sums_.backward);
-    if (last) {
-      const double exposed = ddp_.last_step().exposed_us * kMicrosecond;
-      sums_.backward -= exposed;
-      sums_.exposed += exposed;
-    }
+    const double exposed = synchroniser_->take_exposed();
+    (options_.sync == "ps" ? sums_.forward : sums_.backward) -= exposed;
+    sums_.exposed += exposed;
     return value;
   }
 
@@ -207,7 +174,8 @@ class Trainer {
     }
     loss_ = step_ == 0 ? loss : 0.95 * loss_ + 0.05 * loss;
     ++step_;
-    stopped_ = vote_.end();
+    // Workers that run apart end apart.
+    stopped_ = synchroniser_->in_lockstep() ? vote_.end() : session_.stop_requested();
   }
 
   static void lap(Nanos& mark, double& sum) {
@@ -218,6 +186,7 @@ class Trainer {
 
   void test_epoch(int epoch) {
     if (stopped_) return;
+    synchroniser_->settle();
     evaluations_.push_back(evaluate(*model_, test_, test_batches_, 250, world_));
     if (options_.quiet || options_.progress == "none" || session_.rank() != 0) return;
     const EvalResult& e = evaluations_.back();
@@ -252,7 +221,7 @@ class Trainer {
     r.compute_ms_min = -highest[1];
     r.train_seconds = highest[2];
     r.samples = static_cast<std::uint64_t>(total[0]);
-    r.buckets = bucket_times_.finish(ddp_.communicator(), options_.sync);
+    synchroniser_->report(r);
     return r;
   }
 
@@ -267,12 +236,10 @@ class Trainer {
   double lr_;
   LrSchedule schedule_;
   std::shared_ptr<Classifier> model_;
-  DistributedDataParallel<Classifier> ddp_;
-  std::unique_ptr<torch::optim::Optimizer> optimiser_;
+  std::unique_ptr<Synchroniser> synchroniser_;
   data::DistributedSampler sampler_;
   Progress progress_;
   StopVote vote_;
-  BucketTimes bucket_times_;
   PhaseSums sums_;
   std::vector<EvalResult> evaluations_;
   std::int64_t step_ = 0;

@@ -38,7 +38,7 @@ double TrainReport::exchange_ms() const {
 
 std::string bound_by(const TrainReport& r) {
   const double t1 = r.phases.compute();
-  const double t2 = r.exchange_ms();
+  const double t2 = r.consistency.empty() ? r.exchange_ms() : r.phases.exposed;
   if (r.phases.data > std::max(t1, t2)) return "data";
   return t2 > t1 ? "exchange" : "compute";
 }
@@ -58,6 +58,12 @@ std::string verdict(const TrainReport& r) {
         "One worker exchanges nothing (t2 = 0), so t1 = compute = {:.2f} ms bounds the "
         "step.",
         t1);
+  }
+  if (!r.consistency.empty()) {
+    return fmt::format("Of {:.2f} ms a step, {:.2f} ms wait for weights from the store: {}.",
+                       r.phases.step(), r.phases.exposed,
+                       r.phases.exposed > t1 ? "the exchange, or a slower worker, bounds the step"
+                                             : "compute bounds the step");
   }
   if (bound == "exchange") {
     return fmt::format(
