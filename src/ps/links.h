@@ -1,5 +1,5 @@
-// Links: how a process of a key-value store reaches the others. One group of two for each worker and
-// server, and for each two servers, so that a process that dies ends only its own pairs.
+// Links: how a process of a key-value store reaches the others. One group of two for each worker
+// and server, and for each two servers, so that a process that dies ends only its own pairs.
 #pragma once
 
 #include <functional>
