@@ -4,6 +4,7 @@
 
 #include "syncline/batch.h"
 #include "syncline/communicator.h"
+#include "syncline/server.h"
 #include "syncline/session.h"
 #include "syncline/status.h"
 #include "syncline/tensor_view.h"
