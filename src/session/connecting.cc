@@ -90,10 +90,10 @@ void connect_tcp(Joining& join, transport::shm::Endpoints& endpoints) {
   cluster::MeshConfig mesh = mesh_config(join, endpoints);
   if (mesh.peers.empty()) return;
   if (!join.transports.tcp) {
-    throw Error(Status(Code::kFailedPrecondition,
-                       join.label_of(join.member(mesh.peers[0])) +
-                           " cannot be reached by the transports allowed (" +
-                           join.options.transport + "); allow tcp as well"));
+    throw Error(
+        Status(Code::kFailedPrecondition, join.label_of(join.member(mesh.peers[0])) +
+                                              " cannot be reached by the transports allowed (" +
+                                              join.options.transport + "); allow tcp as well"));
   }
   event::Poller& poller = join.context->engine->poller();
   std::vector<transport::tcp::Fd> listeners = std::move(join.data_listeners);

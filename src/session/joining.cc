@@ -70,8 +70,8 @@ void meet(Joining& join) {
   const cluster::RendezvousConfig config = rendezvous_config(join);
   cluster::Member self = cluster::describe_self(join.env.number());
   if (join.shm_listener != nullptr) self.shm_name = join.shm_listener->name();
-  auto joined = value_or_throw(cluster::rendezvous(
-      join.context->engine->poller(), join.wiring->clock, config, std::move(self)));
+  auto joined = value_or_throw(cluster::rendezvous(join.context->engine->poller(),
+                                                   join.wiring->clock, config, std::move(self)));
   join.view = std::move(joined.view);
   join.data_listeners = std::move(joined.data_listeners);
   join.locality = locality_of(join.view, join.env.number(), join.env.world_size);

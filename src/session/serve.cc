@@ -30,6 +30,9 @@ void serve(const SessionOptions& code_options) {
                            " and no server; start servers with syncline run --servers N"));
   }
   session::meet(join);
+  // Who stops a job may tell all its processes: workers that save meanwhile need their servers. No
+  // worker has begun before this one is connected with it.
+  session::watch_stop_signals();
   session::choose_transports(join);
   const session::Channels channels = session::connect(join);
   ps::ServerLinks links =
@@ -38,8 +41,6 @@ void serve(const SessionOptions& code_options) {
   exec::Engine& engine = *join.context->engine;
   engine.start();
   const Membership membership(engine);
-  // Who stops a job may tell all its processes: workers that save meanwhile need their servers.
-  session::watch_stop_signals();
   throw_if_error(ps::run_server(std::move(links)));
 }
 

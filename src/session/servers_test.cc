@@ -60,8 +60,8 @@ struct Apart {
   Apart(int workers, int servers) : server_count(servers) {
     const int count = workers + servers;
     for (int number = 0; number < count; ++number) {
-      contexts.push_back(session::make_context(short_deadlines(), number,
-                                               cluster::process_name(number, workers)));
+      contexts.push_back(
+          session::make_context(short_deadlines(), number, cluster::process_name(number, workers)));
       session::choose_transport(*contexts.back(), "inproc", count,
                                 segment_bytes_max(ring_capacity(count)));
     }
@@ -152,7 +152,7 @@ TEST(Servers, MessagesWaitForAProcessThatStartsLater) {
     std::vector<std::unique_ptr<Session::Impl>> workers(2);
     std::vector<std::unique_ptr<LocalServer>> servers(2);
     const auto start_workers = [&] {
-      for (const int rank : {1, 0}) workers[static_cast<std::size_t>(rank)] = job.start_worker(rank);
+      for (const int r : {1, 0}) workers[static_cast<std::size_t>(r)] = job.start_worker(r);
     };
     const auto start_servers = [&] {
       for (const int s : {1, 0}) servers[static_cast<std::size_t>(s)] = job.start_server(s);
@@ -170,8 +170,7 @@ TEST(Servers, MessagesWaitForAProcessThatStartsLater) {
       EXPECT_TRUE(servers[0]->links().engine->wait(*early).ok());
       start_workers();
     }
-    exec::Engine& engine =
-        worker_first ? *servers[0]->links().engine : *workers[1]->store.engine;
+    exec::Engine& engine = worker_first ? *servers[0]->links().engine : *workers[1]->store.engine;
     exec::Group& group =
         worker_first ? *servers[0]->links().workers[1] : *workers[1]->store.servers[0];
     const auto receiving = message(engine, group, false, taken);
