@@ -15,6 +15,7 @@
 #include "tools/doctor/command.h"
 #include "tools/key/command.h"
 #include "tools/run/command.h"
+#include "tools/serve/command.h"
 
 namespace syncline::tools {
 namespace {
@@ -59,6 +60,7 @@ int run_main(int argc, char** argv) {
   add_bench_command(app, invocation);
   add_doctor_command(app, invocation);
   add_key_command(app, invocation);
+  add_serve_command(app, invocation);
   try {
     parse(app, {argv + 1, argv + argc});
   } catch (const CLI::Success& done) {  // --help, --version

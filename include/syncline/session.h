@@ -47,6 +47,7 @@ class Session {
   KVStore kvstore(const KVStoreOptions& options = {});
   int rank() const;
   int world_size() const;
+  int servers() const;     // of the job, beside its ranks; 0: it has none
   int local_rank() const;  // among the ranks of this host
   int local_world_size() const;
   // Which variables said so: "SYNCLINE_*", "torchrun", "OMPI_*", "PMI_*", "slurm step", "single".
@@ -70,6 +71,8 @@ Session init(const SessionOptions& options = {});
 // A job whose ranks are threads of this process, connected through memory: element r is rank r.
 // Used by DataParallel and by tests.
 std::vector<Session> init_threads(int ranks, const SessionOptions& options = {});
+// With servers, which are threads too and end with the last session.
+std::vector<Session> init_threads(int ranks, const SessionOptions& options, int servers);
 
 }  // namespace syncline
 

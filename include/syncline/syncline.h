@@ -6,6 +6,7 @@
 #include "syncline/communicator.h"
 #include "syncline/kvstore.h"
 #include "syncline/optim.h"
+#include "syncline/server.h"
 #include "syncline/session.h"
 #include "syncline/status.h"
 #include "syncline/tensor_view.h"

@@ -118,7 +118,7 @@ void Acceptor::refuse(const std::string& source, const std::string& why) {
 
 void Acceptor::note_refusal(const AuthenticatedSocket& socket, const std::string& why) {
   refuse(socket.peer_address.substr(0, socket.peer_address.rfind(':')),
-         "rank " + std::to_string(socket.peer_rank) + ": " + why);
+         options_.handshake.name_of(socket.peer_rank) + ": " + why);
 }
 
 }  // namespace syncline::cluster

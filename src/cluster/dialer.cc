@@ -50,7 +50,7 @@ void Dialer::start_attempt(Nanos now) {
   const bool trusted_path =
       !options_.handshake.key.absent() || options_.insecure || target().is_loopback();
   if (!trusted_path) {
-    result_ = missing_key_error("rank " + std::to_string(options_.handshake.peer_rank) + " at " +
+    result_ = missing_key_error(options_.handshake.name_of(options_.handshake.peer_rank) + " at " +
                                 target().to_string() + " is on another host");
     return;
   }
@@ -147,7 +147,7 @@ void Dialer::expire() {
   const std::string last = last_error_.ok() ? "no answer" : last_error_.message();
   drop_attempt();
   handshaking_.reset();
-  result_ = Status(Code::kTimeout, "rank " + std::to_string(options_.handshake.peer_rank) +
+  result_ = Status(Code::kTimeout, options_.handshake.name_of(options_.handshake.peer_rank) +
                                        " cannot be reached at " + where +
                                        " in time; last reason: " + last)
                 .with_peer(options_.handshake.peer_rank);

@@ -12,6 +12,8 @@ using wire::Reject;
 using wire::RejectCode;
 
 constexpr std::string_view kSalt = "syncline-handshake-1";
+constexpr int kServersShift = 16;
+constexpr std::uint64_t kProcessesMask = 0xffff;
 
 template <class Message>
 Part body(const Message& message) {
@@ -30,6 +32,26 @@ void set_tag(Message& message, const Digest& digest) {
 
 std::string both(const std::string& what, std::uint64_t here, std::uint64_t there) {
   return what + " " + std::to_string(here) + " here, " + std::to_string(there) + " there";
+}
+
+// A job's servers are told apart from its ranks, or two processes could count the same number of
+// processes and mean different ones.
+std::uint32_t wire_world_size(const HandshakeConfig& config) {
+  return static_cast<std::uint32_t>(config.world_size) | static_cast<std::uint32_t>(config.servers)
+                                                             << kServersShift;
+}
+
+std::string size_text(std::uint64_t wire_size, bool with_servers) {
+  const std::uint64_t servers = wire_size >> kServersShift & kProcessesMask;
+  const std::string ranks = std::to_string((wire_size & kProcessesMask) - servers);
+  return with_servers ? ranks + " with " + std::to_string(servers) + " servers" : ranks;
+}
+
+std::string explain_size(const HandshakeConfig& here, std::uint64_t there) {
+  const std::uint64_t ours = wire_world_size(here);
+  const bool servers = ((ours | there) >> kServersShift) != 0;
+  return "world size " + size_text(ours, servers) + " here, " + size_text(there, servers) +
+         " there" + (servers ? "; give all processes the same SYNCLINE_SERVERS" : "");
 }
 
 std::string run_name(const std::string& id) { return id.empty() ? "none" : "'" + id + "'"; }
@@ -73,11 +95,11 @@ std::string explain(const Reject& reject, const HandshakeConfig& here) {
       return "another job is there (run id " + run_name(reject.text) + ", here " +
              run_name(wire::wire_run_id(here.run_id)) + ")";
     case RejectCode::kWorldSize:
-      return both("world size", static_cast<std::uint64_t>(here.world_size), reject.number);
+      return explain_size(here, reject.number);
     case RejectCode::kRank:
-      return "rank " + std::to_string(static_cast<std::int64_t>(reject.number)) +
-             " is there, which does not fit rank " + std::to_string(here.rank) +
-             " looking for rank " + std::to_string(here.peer_rank);
+      return here.name_of(static_cast<int>(static_cast<std::int64_t>(reject.number))) +
+             " is there, which does not fit " + here.name_of(here.rank) + " looking for " +
+             here.name_of(here.peer_rank);
     case RejectCode::kIncarnation:
       return "the process looked for is gone; another one has its address";
     case RejectCode::kView:
@@ -125,7 +147,7 @@ Handshake Handshake::listener(HandshakeConfig config, const Secret& ephemeral) {
 
 std::string Handshake::who() const {
   const std::string rank =
-      config_.peer_rank >= 0 ? "rank " + std::to_string(config_.peer_rank) + " at " : "";
+      config_.peer_rank >= 0 ? config_.name_of(config_.peer_rank) + " at " : "";
   return rank + (config_.peer_address.empty() ? "a peer" : config_.peer_address);
 }
 
@@ -137,7 +159,7 @@ wire::HandshakeIdentity Handshake::identity(int peer_rank, std::uint64_t peer_in
   id.rail = config_.rail;
   id.rank = config_.rank;
   id.peer_rank = peer_rank;
-  id.world_size = static_cast<std::uint32_t>(config_.world_size);
+  id.world_size = wire_world_size(config_);
   id.incarnation = config_.incarnation;
   id.peer_incarnation = peer_incarnation;
   id.view = config_.view;
@@ -218,7 +240,7 @@ std::optional<Reject> Handshake::judge_identity(const wire::Hello& hello) const 
   if (!this_process || id.incarnation == config_.incarnation) {
     return Reject{RejectCode::kIncarnation, 0, ""};
   }
-  const auto world_size = static_cast<std::uint32_t>(config_.world_size);
+  const std::uint32_t world_size = wire_world_size(config_);
   if (id.world_size != world_size) return Reject{RejectCode::kWorldSize, world_size, ""};
   const bool me_wanted = id.peer_rank == config_.rank || id.peer_rank == -1;
   const bool rank_possible =

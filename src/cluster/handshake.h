@@ -17,6 +17,7 @@
 // Memory before trust: this object, no allocation from anything a peer said.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "base/clock.h"
 #include "cluster/crypto.h"
 #include "cluster/key.h"
+#include "cluster/process_name.h"
 #include "syncline/status.h"
 #include "wire/handshake_messages.h"
 
@@ -42,7 +44,8 @@ struct HandshakeConfig {
   wire::DataLevel level = wire::DataLevel::kHandshake;  // others are unsupported yet
   std::uint16_t rail = 0;                               // dialer's choice, the listener learns it
   int rank = 0;
-  int world_size = 1;
+  int world_size = 1;  // of all processes, servers too
+  int servers = 0;     // the last of them
   std::uint64_t incarnation = 0;
   std::uint64_t view = 0;
   std::uint64_t job = 0;
@@ -52,6 +55,11 @@ struct HandshakeConfig {
   int peer_rank = -1;
   std::uint64_t peer_incarnation = 0;  // 0: any
   std::string peer_address;            // "10.0.0.1:29500", for messages
+
+  // "rank 3" or "server 1".
+  std::string name_of(int number) const {
+    return process_name(number, servers == 0 ? INT_MAX : world_size - servers);
+  }
 };
 
 // What the other side proved to be.

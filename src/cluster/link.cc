@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/planted.h"
+#include "cluster/process_name.h"
 #include "kernels/crc32c.h"
 
 namespace syncline::cluster {
@@ -93,8 +94,8 @@ void Link::store_goodbye() {
 void Link::close() {
   if (state_ == State::kClosing || state_ == State::kClosed) return;
   if (status_.ok()) {
-    status_ = Status(Code::kShutdown,
-                     "rank " + std::to_string(config_.self_rank) + " closed its link to " + peer())
+    status_ = Status(Code::kShutdown, process_name(config_.self_rank, config_.workers) +
+                                          " closed its link to " + peer())
                   .with_peer(config_.peer_rank)
                   .with_view(config_.view);
   }
@@ -410,7 +411,7 @@ LinkActions Link::take_actions() {
 }
 
 std::string Link::peer() const {
-  return "rank " + std::to_string(config_.peer_rank) + " on host " + config_.peer_host;
+  return process_name(config_.peer_rank, config_.workers) + " on host " + config_.peer_host;
 }
 
 // A damaged frame costs that frame; a path that damages everything ends the link.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,6 +23,7 @@ struct LinkConfig {
   int self_rank = 0;
   int peer_rank = 0;
   std::string peer_host;  // for messages
+  int workers = INT_MAX;  // higher numbers are servers; for messages
   std::uint64_t view = 0;
   std::uint64_t self_incarnation = 0;
   std::uint64_t peer_incarnation = 0;

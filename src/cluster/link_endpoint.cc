@@ -22,6 +22,7 @@ LinkConfig config_of(const LinkOptions& options) {
   config.self_rank = options.self_rank;
   config.peer_rank = options.peer_rank;
   config.peer_host = options.peer_host;
+  config.workers = options.workers;
   config.view = options.view;
   config.self_incarnation = options.self_incarnation;
   config.peer_incarnation = options.peer_incarnation;
@@ -268,7 +269,8 @@ Result<std::unique_ptr<LinkEndpoint>> make_link_endpoint(event::Poller& poller, 
                                                          int fd, LinkOptions options) {
   transport::tcp::Fd owned(fd);
   if (transport::tcp::remote_address(fd).length() == 0) {
-    return Status(Code::kLinkDown, "the connection to rank " + std::to_string(options.peer_rank) +
+    return Status(Code::kLinkDown, "the connection to " +
+                                       process_name(options.peer_rank, options.workers) +
                                        " on host " + options.peer_host +
                                        " ended before the link began; does that rank still run?")
         .with_peer(options.peer_rank);

@@ -1,6 +1,7 @@
 // LinkEndpoint: the Endpoint over a Link, its TCP rails and the rank's poller.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@ struct LinkOptions {
   int self_rank = 0;
   int peer_rank = 0;
   std::string peer_host;  // for messages
+  int workers = INT_MAX;  // higher numbers are servers; for messages
   std::uint64_t view = 0;
   std::uint64_t self_incarnation = 0;
   std::uint64_t peer_incarnation = 0;

@@ -11,6 +11,10 @@ constexpr Nanos kMeshPollSlice = 50 * kMillisecond;
 
 }  // namespace
 
+std::string process_name(const MeshConfig& config, int number) {
+  return process_name(number, static_cast<int>(config.view.members.size()) - config.servers);
+}
+
 HandshakeConfig data_handshake(const MeshConfig& config) {
   HandshakeConfig out;
   out.key = config.key;
@@ -18,6 +22,7 @@ HandshakeConfig data_handshake(const MeshConfig& config) {
   out.role = wire::ConnectionRole::kData;
   out.rank = config.rank;
   out.world_size = static_cast<int>(config.view.members.size());
+  out.servers = config.servers;
   out.incarnation = config.view.members[static_cast<std::size_t>(config.rank)].incarnation;
   out.view = config.view.view;
   out.job = config.view.job;

@@ -13,6 +13,7 @@ namespace syncline::cluster {
 
 struct MeshConfig {
   View view;
+  int servers = 0;  // the last of its members
   int rank = 0;
   std::vector<int> peers;  // ranks to connect with; both sides must list each other
   std::string run_id;
@@ -36,6 +37,9 @@ struct Mesh {
 // peer's address belongs to another process now, and what Dialer reports.
 Result<Mesh> connect_mesh(event::Poller& poller, const Clock& clock, const MeshConfig& config,
                           transport::tcp::Fd data_listener);
+
+// "rank 3" or "server 1".
+std::string process_name(const MeshConfig& config, int number);
 
 // The handshake of this rank within a view, for later connections (heal, probe) of its links.
 HandshakeConfig data_handshake(const MeshConfig& config);

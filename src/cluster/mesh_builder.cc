@@ -183,7 +183,7 @@ Result<bool> MeshBuilder::advance(Outgoing& out, Nanos now) {
   if (message) {
     const auto type = wire::membership_type(*message);
     if (!type.ok() || type.value() != wire::MembershipType::kAdmit) {
-      return Status(Code::kCorrupt, "rank " + std::to_string(out.peer) + " sent no admission")
+      return Status(Code::kCorrupt, process_name(config_, out.peer) + " sent no admission")
           .with_peer(out.peer);
     }
     mesh_.sockets.insert_or_assign(out.peer, out.channel->release());
@@ -205,15 +205,15 @@ Status MeshBuilder::redial(Outgoing& out, int peer) {
 }
 
 Status MeshBuilder::lost(int peer, const Status& why) const {
-  return Status(Code::kPeerLost, "rank " + std::to_string(peer) + " on " + member(peer).host_name +
+  return Status(Code::kPeerLost, process_name(config_, peer) + " on " + member(peer).host_name +
                                      ": " + why.message())
       .with_peer(peer);
 }
 
 Status MeshBuilder::blame(const Outgoing& out, const Status& why) const {
   if (somebody_else(*out.dialer)) return lost(out.peer, why);
-  return Status(why.code(), "rank " + std::to_string(out.peer) + " on " +
-                                member(out.peer).host_name + ": " + why.message())
+  return Status(why.code(), process_name(config_, out.peer) + " on " + member(out.peer).host_name +
+                                ": " + why.message())
       .with_peer(out.peer);
 }
 
@@ -227,11 +227,11 @@ Status MeshBuilder::timed_out() const {
   for (const int peer : config_.peers) {
     if (mesh_.sockets.count(peer) != 0) continue;
     if (first < 0) first = peer;
-    list += (list.empty() ? "rank " : ", rank ") + std::to_string(peer) + " on " +
-            member(peer).host_name;
+    list +=
+        (list.empty() ? "" : ", ") + process_name(config_, peer) + " on " + member(peer).host_name;
     if (peer > config_.rank) list += " (should have dialled this rank)";
   }
-  return Status(Code::kTimeout, "no connection between rank " + std::to_string(config_.rank) +
+  return Status(Code::kTimeout, "no connection between " + process_name(config_, config_.rank) +
                                     " on " + member(config_.rank).host_name + " and " + list +
                                     " within " + std::to_string(config_.timeout / kMillisecond) +
                                     " ms; does a firewall close the data ports? (--port-range)")

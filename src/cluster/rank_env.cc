@@ -242,7 +242,7 @@ void find_rendezvous(Reader& reader, const EnvLookup& lookup, RankEnv& out) {
       out.rendezvous_fd = static_cast<int>(*fd);
     }
   }
-  if (out.world_size == 1) return;
+  if (out.processes() == 1) return;
   if (const auto uri = reader.text("SYNCLINE_RENDEZVOUS")) {
     out.rendezvous = *uri == "slurm:" ? slurm_rendezvous(reader) : *uri;
   } else if (out.source == "slurm step") {
@@ -257,15 +257,15 @@ void find_rendezvous(Reader& reader, const EnvLookup& lookup, RankEnv& out) {
   if (!out.rendezvous.empty() || !reader.status().ok()) return;
   if (out.source == kTorchrun.source) {
     return reader.fail(std::string(reader.has("MASTER_ADDR") ? "MASTER_PORT" : "MASTER_ADDR") +
-                       " is not set: ranks of " + std::to_string(out.world_size) +
+                       " is not set: ranks of " + std::to_string(out.processes()) +
                        " processes do not know where to meet");
   }
   if (out.source != kOwn.source && out.one_host()) return use_local_directory(reader, lookup, out);
   reader.fail(
-      "SYNCLINE_RENDEZVOUS is not set: rank " + std::to_string(out.rank) + " of " +
-      std::to_string(out.world_size) + " (from " + out.source +
+      "SYNCLINE_RENDEZVOUS is not set: " + out.name() + " of " +
+      std::to_string(out.server < 0 ? out.world_size : out.servers) + " (from " + out.source +
       ") does not know where to meet; set SYNCLINE_RENDEZVOUS=tcp://<host of rank 0>:<port> "
-      "for every rank");
+      "for every process");
 }
 
 void warn_of_other(const Reader& reader, const Names& names, RankEnv& out) {
@@ -311,6 +311,45 @@ RankEnv read_first_complete(Reader& reader) {
   return single;
 }
 
+// A server is started beside the ranks, often with their environment: it needs the size of their
+// world, and no rank.
+RankEnv read_server(Reader& reader, int server) {
+  RankEnv out;
+  out.rank = -1;
+  out.server = server;
+  if (reader.has(kOwn.rank)) {
+    reader.fail(std::string(kOwn.rank) +
+                " and SYNCLINE_SERVER_ID are both set: a process is a rank or a server; unset one");
+  }
+  const Names& names = reader.has(kOwn.world_size) ? kOwn : kTorchrun;
+  out.source = names.source;
+  const auto size = reader.number(names.world_size, 1, kWorldSizeMax);
+  if (size) {
+    out.world_size = static_cast<int>(*size);
+  } else {
+    reader.fail("SYNCLINE_SERVER_ID is set but SYNCLINE_WORLD_SIZE is not");
+  }
+  return out;
+}
+
+RankEnv read_roles(Reader& reader) {
+  const auto servers = reader.number("SYNCLINE_SERVERS", 0, kWorldSizeMax - 1);
+  const auto id = reader.number("SYNCLINE_SERVER_ID", 0, kWorldSizeMax - 1);
+  if (id && !servers) reader.fail("SYNCLINE_SERVER_ID is set but SYNCLINE_SERVERS is not");
+  if (id && servers && *id >= *servers) {
+    reader.fail("SYNCLINE_SERVER_ID=" + std::to_string(*id) + " is none of the " +
+                std::to_string(*servers) + " servers of SYNCLINE_SERVERS");
+  }
+  RankEnv out = id ? read_server(reader, static_cast<int>(*id)) : read_first_complete(reader);
+  out.servers = static_cast<int>(servers.value_or(0));
+  if (out.processes() > kWorldSizeMax) {
+    reader.fail("SYNCLINE_SERVERS=" + std::to_string(out.servers) + " and a world of " +
+                std::to_string(out.world_size) + " make more than " +
+                std::to_string(kWorldSizeMax) + " processes");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string local_rendezvous_dir(const EnvLookup& lookup) {
@@ -321,15 +360,15 @@ std::string local_rendezvous_dir(const EnvLookup& lookup) {
 
 Result<RankEnv> discover_rank(const EnvLookup& lookup) {
   Reader reader(lookup);
-  RankEnv out = read_first_complete(reader);
+  RankEnv out = read_roles(reader);
   if (!reader.status().ok()) return reader.status();
-  if (out.world_size == 1) {
+  if (out.world_size == 1 && out.server < 0) {
     out.local_rank = 0;
     out.local_world_size = 1;
   }
   find_rendezvous(reader, lookup, out);
   if (!reader.status().ok()) return reader.status();
-  if (out.source != "single") {
+  if (out.source != "single" && out.server < 0) {
     for (const Names& names : {kOwn, kTorchrun, kOmpi, kSlurm, kPmi}) {
       warn_of_other(reader, names, out);
     }

@@ -202,6 +202,60 @@ TEST(RankEnv, BadValuesNameTheVariable) {
   expect_refused(with(kSlurm, {{"SLURM_STEP_TASKS_PER_NODE", "2(y"}}), "SLURM_STEP_TASKS_PER_NODE");
 }
 
+TEST(RankEnv, RanksOfAJobWithServers) {
+  const Vars own{{"SYNCLINE_RANK", "1"},       {"SYNCLINE_WORLD_SIZE", "3"},
+                 {"SYNCLINE_LOCAL_RANK", "1"}, {"SYNCLINE_LOCAL_WORLD_SIZE", "3"},
+                 {"SYNCLINE_SERVERS", "2"},    {"SYNCLINE_RENDEZVOUS", "tcp://h:1"}};
+  const auto result = discover(own);
+  expect_ranks(result, "SYNCLINE_*", 1, 3, 1, 3);
+  EXPECT_EQ(result->servers, 2);
+  EXPECT_EQ(result->server, -1);
+  EXPECT_EQ(result->processes(), 5);
+  EXPECT_EQ(result->number(), 1);
+  EXPECT_EQ(result->name(), "rank 1");
+  EXPECT_FALSE(result->one_host()) << "servers may be elsewhere";
+  EXPECT_TRUE(discover(with(own, {{"SYNCLINE_SERVERS", "0"}}))->one_host());
+  EXPECT_EQ(discover(with(kTorchrun, {{"SYNCLINE_SERVERS", "2"}}))->servers, 2);
+}
+
+TEST(RankEnv, OneRankWithAServerNeedsAMeetingPlace) {
+  expect_refused({{"SYNCLINE_SERVERS", "1"}}, "SYNCLINE_RENDEZVOUS is not set: rank 0 of 1");
+  const auto result = discover({{"SYNCLINE_SERVERS", "1"}, {"SYNCLINE_RENDEZVOUS", "tcp://h:1"}});
+  expect_ranks(result, "single", 0, 1, 0, 1);
+  EXPECT_EQ(result->rendezvous, "tcp://h:1");
+  EXPECT_FALSE(result->one_host());
+}
+
+TEST(RankEnv, Server) {
+  const Vars server{{"SYNCLINE_SERVER_ID", "1"},     {"SYNCLINE_SERVERS", "2"},
+                    {"SYNCLINE_WORLD_SIZE", "3"},    {"SYNCLINE_RENDEZVOUS", "tcp://h:1"},
+                    {"SYNCLINE_RENDEZVOUS_FD", "7"}, {"SYNCLINE_RUN_ID", "abc"}};
+  const auto result = discover(server);
+  expect_ranks(result, "SYNCLINE_*", -1, 3, -1, -1);
+  EXPECT_EQ(result->server, 1);
+  EXPECT_EQ(result->number(), 4);
+  EXPECT_EQ(result->name(), "server 1");
+  EXPECT_EQ(result->run_id, "abc");
+  EXPECT_EQ(result->rendezvous_fd, -1) << "rank 0's";
+  EXPECT_FALSE(discover(with(server, {{"SYNCLINE_WORLD_SIZE", "1"}}))->one_host());
+  // Of torchrun's set it takes what describes the job.
+  const auto beside =
+      discover(with(kTorchrun, {{"SYNCLINE_SERVER_ID", "0"}, {"SYNCLINE_SERVERS", "1"}}));
+  expect_ranks(beside, "torchrun", -1, 4, -1, -1);
+  EXPECT_EQ(beside->rendezvous, "tcp://10.0.0.1:29500");
+  EXPECT_TRUE(beside->warnings.empty());
+
+  expect_refused(without(server, "SYNCLINE_SERVERS"), "SYNCLINE_SERVERS is not");
+  expect_refused(without(server, "SYNCLINE_WORLD_SIZE"), "SYNCLINE_WORLD_SIZE is not");
+  expect_refused(without(server, "SYNCLINE_RENDEZVOUS"),
+                 "SYNCLINE_RENDEZVOUS is not set: server 1 of 2");
+  expect_refused(with(server, {{"SYNCLINE_RANK", "0"}}), "SYNCLINE_RANK and SYNCLINE_SERVER_ID");
+  expect_refused(with(server, {{"SYNCLINE_SERVER_ID", "2"}}), "SYNCLINE_SERVER_ID=2");
+  expect_refused(with(server, {{"SYNCLINE_SERVER_ID", "x"}}), "SYNCLINE_SERVER_ID='x'");
+  expect_refused(with(server, {{"SYNCLINE_SERVERS", "-1"}}), "SYNCLINE_SERVERS=-1");
+  expect_refused(with(server, {{"SYNCLINE_WORLD_SIZE", "65534"}}), "SYNCLINE_SERVERS=2");
+}
+
 TEST(RankEnv, HalfASetIsSkippedWhenALaterOneIsComplete) {
   const auto result = discover(with(without(kSlurm, "x"), {{"WORLD_SIZE", "2"}}));
   expect_ranks(result, "slurm step", 3, 7, 1, 2);

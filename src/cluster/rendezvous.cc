@@ -142,6 +142,8 @@ class Rendezvous {
         });
   }
 
+  std::string name() const { return process_name(config_, self_.rank); }
+
   Result<View> join_by_tcp(const RendezvousUri& uri) {
     if (uri.where.port == 0) {
       return Status(Code::kInvalidArgument, "rendezvous " + config_.uri +
@@ -186,8 +188,7 @@ class Rendezvous {
       }
       if (now >= deadline_) return no_file(path, tried, stale);
       if (time_to_report(now)) {
-        log_to(config_.log, guest ? guest->waiting_for()
-                                  : "rank " + std::to_string(self_.rank) + " waits for " + path);
+        log_to(config_.log, guest ? guest->waiting_for() : name() + " waits for " + path);
       }
       poller_.poll(kPollSlice);
     }
@@ -218,8 +219,8 @@ class Rendezvous {
   }
 
   Status no_file(const std::string& path, const RendezvousFile& tried, const Status& last) {
-    std::string text = "rank " + std::to_string(self_.rank) + " found no rank 0 through " + path +
-                       " within " + limit_text(config_.timeout) + ": ";
+    std::string text = name() + " found no rank 0 through " + path + " within " +
+                       limit_text(config_.timeout) + ": ";
     if (tried.incarnation == 0) {
       text += "there is no such file; do all ranks see the same folder and have the same run id?";
     } else {

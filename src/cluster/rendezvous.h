@@ -21,6 +21,7 @@
 #include "cluster/key.h"
 #include "cluster/log_line.h"
 #include "cluster/outside.h"
+#include "cluster/process_name.h"
 #include "event/poller.h"
 #include "transport/tcp/socket.h"
 #include "wire/membership_messages.h"
@@ -32,8 +33,9 @@ using View = wire::View;
 
 struct RendezvousConfig {
   std::string uri;
-  int listen_fd = -1;  // rank 0: inherited socket that listens already; taken over and closed
-  int world_size = 1;
+  int listen_fd = -1;     // rank 0: inherited socket that listens already; taken over and closed
+  int world_size = 1;     // of all processes, servers too
+  int servers = 0;        // the last of them
   bool one_host = false;  // told by the launcher: loopback will do
   std::string run_id;
   JobKey key;  // absent(): loopback only, unless insecure
@@ -45,6 +47,11 @@ struct RendezvousConfig {
   LogLine log;
   Outside outside;
 };
+
+// "rank 3" or "server 1".
+inline std::string process_name(const RendezvousConfig& config, int number) {
+  return process_name(number, config.world_size - config.servers);
+}
 
 struct Joined {
   View view;

@@ -36,6 +36,7 @@ DialOptions rendezvous_dial(const RendezvousConfig& config, const Member& self, 
   handshake.role = wire::ConnectionRole::kRendezvous;
   handshake.rank = self.rank;
   handshake.world_size = config.world_size;
+  handshake.servers = config.servers;
   handshake.incarnation = self.incarnation;
   handshake.peer_rank = 0;
   return options;
@@ -47,6 +48,7 @@ RendezvousGuest::RendezvousGuest(event::Poller& poller, const Clock& clock, Dial
       clock_(clock),
       options_(options),
       rank_(options.handshake.rank),
+      name_(options.handshake.name_of(rank_)),
       world_size_(options.handshake.world_size),
       incarnation_(options.handshake.incarnation),
       deadline_(options.deadline),
@@ -178,9 +180,9 @@ std::string RendezvousGuest::waiting_for() const {
   if (dialer_) {
     const std::string last =
         dialer_->last_error().ok() ? "" : " (" + dialer_->last_error().message() + ")";
-    return "rank " + std::to_string(rank_) + " waits for rank 0 at " + where_ + last;
+    return name_ + " waits for rank 0 at " + where_ + last;
   }
-  return "rank " + std::to_string(rank_) + " has joined at " + where_ + " and waits for " +
+  return name_ + " has joined at " + where_ + " and waits for " +
          (missing_.empty() ? std::string("the others") : missing_);
 }
 

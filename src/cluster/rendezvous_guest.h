@@ -52,6 +52,7 @@ class RendezvousGuest {
   const Clock& clock_;
   DialOptions options_;
   int rank_;
+  std::string name_;
   int world_size_;
   std::uint64_t incarnation_;
   Nanos deadline_;

@@ -52,6 +52,7 @@ HandshakeConfig RendezvousHost::handshake(const RendezvousConfig& config) const 
   out.role = wire::ConnectionRole::kRendezvous;
   out.rank = 0;
   out.world_size = config.world_size;
+  out.servers = config.servers;
   out.incarnation = self_.incarnation;
   return out;
 }
@@ -118,9 +119,9 @@ void RendezvousHost::on_join(Guest& guest, Member member, Nanos) {
     return refuse(guest, Code::kMismatch, "the join message is of another rank than the handshake");
   }
   if (view_ || result_) {
-    return refuse(
-        guest, Code::kMismatch,
-        "too late: the job has started with " + std::to_string(config_.world_size) + " ranks");
+    return refuse(guest, Code::kMismatch,
+                  "too late: the job has started with " + std::to_string(config_.world_size) +
+                      (config_.servers == 0 ? " ranks" : " processes"));
   }
   if (!settle_duplicate(guest, member)) return;
   guest.member = std::move(member);
@@ -140,7 +141,7 @@ bool RendezvousHost::settle_duplicate(Guest& guest, const Member& member) {
   const bool same_process = earlier->member->incarnation == member.incarnation;
   const bool named = !config_.run_id.empty();
   const int ahead = named ? 0 : closeness(member) - closeness(*earlier->member);
-  const std::string rank = "rank " + std::to_string(member.rank);
+  const std::string rank = process_name(config_, member.rank);
   const std::string why = rank + " is there already (";
   const std::string advice =
       "); give each job its own SYNCLINE_RUN_ID or address, and each process its own rank";
@@ -176,12 +177,12 @@ void RendezvousHost::drop_gone(Nanos) {
     if (guest->channel->status().ok()) return false;
     if (SYNCLINE_PLANTED(stale_member_kept) && guest->member && !guest->leaving) return false;
     if (guest->member && !guest->leaving) {
-      log_to(config_.log, "rank " + std::to_string(guest->member->rank) + " (" +
+      log_to(config_.log, process_name(config_, guest->member->rank) + " (" +
                               describe(*guest->member) +
                               ") left the rendezvous: " + guest->channel->status().message());
       if (view_ && !result_) {
         lost =
-            Status(Code::kPeerLost, "rank " + std::to_string(guest->member->rank) + " (" +
+            Status(Code::kPeerLost, process_name(config_, guest->member->rank) + " (" +
                                         describe(*guest->member) + ") left while the job started")
                 .with_peer(guest->member->rank);
       }
@@ -221,7 +222,7 @@ void RendezvousHost::try_table(Nanos now) {
     complete_since_ = now;
     if (stranger != nullptr) {
       log_to(config_.log,
-             "rank " + std::to_string(stranger->rank) + " (" + describe(*stranger) +
+             process_name(config_, stranger->rank) + " (" + describe(*stranger) +
                  ") was started by another process than rank 0 and there is no run id: "
                  "waiting 2 s for one that was not; set SYNCLINE_RUN_ID to save this");
     }
@@ -239,7 +240,7 @@ Status RendezvousHost::check_addresses(const View& view) const {
                     [&](const Member& other) { return other.host_id != each.host_id; });
     if (remote && only_loopback(each)) {
       return Status(Code::kInvalidArgument,
-                    "rank " + std::to_string(each.rank) + " on " + each.host_name +
+                    process_name(config_, each.rank) + " on " + each.host_name +
                         " offers only a loopback address, which ranks of other hosts cannot reach; "
                         "name "
                         "the interface with --ifname (SYNCLINE_IFNAME) or use a rendezvous address "
@@ -291,15 +292,24 @@ void RendezvousHost::expire() {
 }
 
 std::string RendezvousHost::missing() const {
+  const int workers = config_.world_size - config_.servers;
+  const std::string ranks = missing_among(0, workers, "rank");
+  const std::string servers = missing_among(workers, config_.world_size, "server");
+  return ranks + (ranks.empty() || servers.empty() ? "" : " and ") + servers;
+}
+
+// Numbers [begin, end), which count from 0 within their role.
+std::string RendezvousHost::missing_among(int begin, int end, const std::string& role) const {
   std::string list;
   int count = 0;
-  for (int rank = 1; rank < config_.world_size; ++rank) {
-    const Guest* guest = const_cast<RendezvousHost*>(this)->guest_of(rank);
+  for (int number = std::max(begin, 1); number < end; ++number) {
+    const Guest* guest = const_cast<RendezvousHost*>(this)->guest_of(number);
     if (guest != nullptr && (!view_ || guest->acknowledged)) continue;
-    if (++count <= 20) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    if (++count <= 20) list += (list.empty() ? "" : ", ") + std::to_string(number - begin);
   }
+  if (count == 0) return "";
   if (count > 20) list += " and " + std::to_string(count - 20) + " more";
-  return (count == 1 ? "rank " : "ranks ") + list + " of " + std::to_string(config_.world_size);
+  return role + (count == 1 ? " " : "s ") + list + " of " + std::to_string(end - begin);
 }
 
 // Guests learn who is missing, so that their messages can say it too.

@@ -43,7 +43,7 @@ class RendezvousHost {
   Result<View> take();
   // Tells all guests and ends with this error.
   void fail(const Status& status);
-  // Whose join or, after the table, whose ack is awaited: "ranks 2, 3 of 4".
+  // Whose join or, after the table, whose ack is awaited: "ranks 2, 3 of 4 and server 0 of 2".
   std::string missing() const;
 
  private:
@@ -68,6 +68,7 @@ class RendezvousHost {
   Status check_addresses(const View& view) const;
   void send_table(View view);
   void try_start();
+  std::string missing_among(int begin, int end, const std::string& role) const;
   void tell_waiting(Nanos now);
   void expire();
   bool flushed() const;

@@ -120,6 +120,24 @@ TEST(Rendezvous, OtherJobsAndWorldSizesAreRefusedByName) {
   expect_same_view(ranks);
 }
 
+TEST(Rendezvous, OtherNumbersOfServersAreRefused) {
+  Place place;
+  auto ranks = job(3, place);
+  for (Rank& rank : ranks) rank.config.servers = 1;
+  std::deque<Rank> strangers;
+  for (int i = 0; i < 2; ++i) strangers.push_back(like(ranks[1]));
+  strangers[0].config.servers = 2;  // one rank with two servers are three processes too
+  strangers[1].config.servers = 0;
+  strangers[1].config.world_size = 2;
+  run_after(strangers, ranks);
+  EXPECT_THAT(strangers[0].joined->status().message(),
+              HasSubstr("world size 1 with 2 servers here, 2 with 1 servers there; give all "
+                        "processes the same SYNCLINE_SERVERS"));
+  EXPECT_THAT(strangers[1].joined->status().message(),
+              HasSubstr("world size 2 with 0 servers here, 2 with 1 servers there"));
+  expect_same_view(ranks);
+}
+
 TEST(Rendezvous, SecondOfARankIsRefused) {
   Place place;
   Lines lines;
@@ -190,6 +208,20 @@ TEST(Rendezvous, MissingRanksAreNamedOnBothSides) {
               HasSubstr("ranks 2, 3 of 4 did not arrive at " + place.uri + " within 1 s"));
   EXPECT_THAT(ranks[1].joined->status().message(), HasSubstr("ranks 2, 3 of 4 did not arrive"));
   EXPECT_THAT(lines.text(), HasSubstr("rank 0 waits for ranks 2, 3 of 4 at " + place.uri));
+}
+
+TEST(Rendezvous, MissingServersAreNamed) {
+  Place place;
+  auto ranks = job(5, place);
+  for (Rank& rank : ranks) rank.config.servers = 2;
+  ranks[0].config.timeout = 1500 * kMillisecond;
+  ranks.erase(ranks.begin() + 2, ranks.begin() + 4);
+  run(ranks);
+  for (const Rank& rank : ranks) {
+    EXPECT_EQ(rank.joined->status().code(), Code::kTimeout);
+    EXPECT_THAT(rank.joined->status().message(),
+                HasSubstr("rank 2 of 3 and server 0 of 2 did not"));
+  }
 }
 
 TEST(Rendezvous, AbsentRankZeroIsNamed) {

@@ -16,6 +16,9 @@ struct Channel {
   std::string peer;  // "rank 3 (host b)" for messages
   std::unique_ptr<transport::Endpoint> endpoint;
 
+  // "rank 3"
+  std::string short_name() const { return peer.substr(0, peer.find(" (")); }
+
   // front() asks the endpoint at most once a pass: with sockets each question is a system call.
   const transport::Frame* front(std::uint64_t pass) {
     if (pass_ != pass) {

@@ -26,6 +26,7 @@ namespace syncline::exec {
 
 struct EngineOptions {
   int rank = 0;
+  std::string name;  // for messages; "": "rank 0" by its number
   Nanos suspect = kSecond;
   Nanos silence = 10 * kSecond;
   Nanos stall = 10 * kSecond;  // 0: never say anything

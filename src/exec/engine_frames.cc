@@ -183,9 +183,10 @@ void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, 
   if (SYNCLINE_PLANTED(nobody_told)) return;
   OwedAbort abort;
   abort.channel = &channel;
-  abort.payload = wire::encode(
-      wire::AbortMessage{why.code(), why.peer(), options_.rank,
-                         "rank " + std::to_string(options_.rank) + " reports: " + why.message()});
+  const std::string self =
+      options_.name.empty() ? "rank " + std::to_string(options_.rank) : options_.name;
+  abort.payload = wire::encode(wire::AbortMessage{why.code(), why.peer(), options_.rank,
+                                                  self + " reports: " + why.message()});
   abort.header.type = transport::FrameType::kAbort;
   abort.header.comm = comm;
   abort.header.op = op;

@@ -247,6 +247,8 @@ std::size_t PointToPoint::kept_bytes() const {
 }
 
 std::string PointToPoint::rank_name(const Group& group, int group_rank) {
+  const Channel* const peer = group.peers[static_cast<std::size_t>(group_rank)];
+  if (peer != nullptr) return peer->short_name();
   return "rank " + std::to_string(group.world_ranks[static_cast<std::size_t>(group_rank)]);
 }
 

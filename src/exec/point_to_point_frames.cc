@@ -202,7 +202,7 @@ void PointToPoint::take_refusal(Peer& peer, const transport::FrameHeader& header
   if (found == peer.announced.end()) return;
   const auto send = found->second;
   const MessageRequest& request = send->request;
-  const std::string them = "rank " + std::to_string(peer.channel->world_rank);
+  const std::string them = peer.channel->short_name();
   const auto room = wire::unpack_envelope(header.fingerprint);
   Status status(Code::kFailedPrecondition, them + " does not have this communicator any more");
   if (header.segment == static_cast<std::uint32_t>(wire::MessageRefusal::kDoesNotFit) &&

@@ -10,7 +10,6 @@
 namespace syncline {
 namespace {
 
-constexpr Nanos kLinger = 2 * kSecond;
 constexpr std::size_t kStagingBytesMax = 8 << 20;
 
 }  // namespace
@@ -32,6 +31,7 @@ Session::~Session() = default;
 Communicator& Session::world() { return impl_->world; }
 int Session::rank() const { return impl_->rank; }
 int Session::world_size() const { return impl_->world_size; }
+int Session::servers() const { return static_cast<int>(impl_->store.servers.size()); }
 int Session::local_rank() const { return impl_->local_rank; }
 int Session::local_world_size() const { return impl_->local_world_size; }
 const std::string& Session::rank_source() const { return impl_->rank_source; }
@@ -41,20 +41,23 @@ bool Session::stop_requested() const {
 }
 
 std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> context, int rank,
-                                          std::vector<exec::Channel*> peers) {
+                                          session::Channels channels, int servers) {
+  const int workers = static_cast<int>(channels.size()) - servers;
   auto group = std::make_shared<exec::Group>();
   group->id = 1;
   group->rank = rank;
-  group->peers = std::move(peers);
-  for (int r = 0; r < static_cast<int>(group->peers.size()); ++r) group->world_ranks.push_back(r);
+  group->peers.assign(channels.begin(), channels.begin() + workers);
+  for (int r = 0; r < workers; ++r) group->world_ranks.push_back(r);
 
   auto impl = std::make_unique<Session::Impl>();
   impl->context = std::move(context);
   impl->rank = rank;
-  impl->world_size = static_cast<int>(group->peers.size());
-  impl->context->engine->start();
+  impl->world_size = workers;
   impl->world_impl = std::make_shared<Communicator::Impl>(impl->context, std::move(group));
   impl->world = Communicator(impl->world_impl);
+  impl->store = session::open_worker_links(*impl->context, rank, channels, servers);
+  impl->context->next_group_id = session::StoreGroupIds{workers, servers}.first_free();
+  impl->context->engine->start();
   return impl;
 }
 

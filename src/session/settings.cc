@@ -105,13 +105,16 @@ void choose_transport(SessionContext& context, const std::string& transport, int
   context.cost = plan::default_cost(transport, local_ranks, usable_cores());
 }
 
-std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank) {
+std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int number,
+                                             std::string name) {
+  if (name.empty()) name = "rank " + std::to_string(number);
   exec::EngineOptions engine;
-  engine.rank = rank;
+  engine.rank = number;
+  engine.name = name;
   engine.suspect = options.suspect.count() * kMillisecond;
   engine.silence = options.silence.count() * kMillisecond;
   engine.stall = options.stall.count() * kMillisecond;
-  engine.log = [rank](const std::string& line) { log_line(rank, line); };
+  engine.log = [name](const std::string& line) { log_line(name, line); };
   auto context = std::make_shared<SessionContext>();
   context->engine = std::make_shared<exec::Engine>(std::move(engine));
   context->preferences = {options.schedule, options.segment_bytes};

@@ -15,8 +15,10 @@ SessionOptions effective_options(const SessionOptions& code);
 // Cores this process may run on.
 int usable_cores();
 
-// Engine and shared state of one rank; the transport is still to be chosen.
-std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int rank);
+// Engine and shared state of one process, a rank unless it has another name; the transport is still
+// to be chosen.
+std::shared_ptr<SessionContext> make_context(const SessionOptions& options, int number,
+                                             std::string name = "");
 
 // Before the engine starts: opens the rank's flight record.
 void attach_flight(SessionContext& context, FlightLog::Place place,

@@ -51,6 +51,20 @@ exec ip netns exec $ns unshare --uts sh -c "hostname $name; $*"
         for rank in range(4):
             self.assertRegex(job.out(), rf"rank {rank} of 4, local {rank % 2} of 2, by [^,]*, over shm\+tcp: right")
 
+    def test_launcher_with_servers(self):
+        for options, servers in ((("-H", "n01:2,n02:1"), "3"), (("-H", "n01:1", "--servers-on", self.path("servers")), "2")):
+            with self.subTest(options=options):
+                with open(self.path("servers"), "w", encoding="ascii") as file:
+                    file.write("n02 slots=2\n")
+                job = self.start(self.hosts[0], SYNCLINE, "run", *options, "--servers", servers, "--rsh", self.remote_shell(), "--json", self.path("r.json"),
+                                 NET_RANK)
+                self.assertEqual(job.wait(), 0, self.logs())
+                with open(self.path("r.json"), encoding="utf-8") as file:
+                    summary = json.load(file)
+                places = [entry["host"] for entry in summary["servers"]]
+                self.assertEqual(places, ["n01", "n02", "n01"] if servers == "3" else ["n02", "n02"])
+                self.assertEqual(job.out().count("right"), len(summary["ranks"]), self.logs())
+
     def test_hierarchical_schedules_know_the_hosts(self):
         for words, pattern in ((("--schedule", "hierarchical"), "hierarchical:"),
                                (("--schedule", "hierarchical:two_shot/ring", "-d", "bf16"), "hierarchical:two_shot/ring"),

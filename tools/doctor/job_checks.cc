@@ -14,9 +14,13 @@ void check_rank(Findings& findings) {
     return;
   }
   const cluster::RankEnv& rank = found.value();
-  findings.push_back(
-      {Level::kOk, "rank",
-       fmt::format("source {}: rank {} of {}", rank.source, rank.rank, rank.world_size), ""});
+  findings.push_back({Level::kOk, "rank",
+                      fmt::format("source {}: {} of {}{}", rank.source, rank.name(),
+                                  rank.server < 0 ? rank.world_size : rank.servers,
+                                  rank.servers == 0 || rank.server >= 0
+                                      ? ""
+                                      : fmt::format(", with {} servers", rank.servers)),
+                      ""});
   for (const std::string& warning : rank.warnings)
     findings.push_back({Level::kWarn, "rank", warning, ""});
 }

@@ -13,6 +13,7 @@
 #include "base/env.h"
 #include "fmt/format.h"
 #include "tools/cli/exit_code.h"
+#include "tools/run/agent_link.h"
 #include "tools/run/cpus.h"
 #include "tools/run/flight_files.h"
 #include "tools/run/host_address.h"
@@ -42,6 +43,7 @@ class Agent {
   Status configure(const AgentConfig& config);
   Status start(const AgentCommand& command);
   Status start_rank(const AgentCommand& command, int local_rank);
+  Status start_server(const AgentCommand& command, int server);
   void on_rank_exit(int rank, int code, int signal);
   void give_up(const Status& status);
   void send(const AgentEvent& event) { outgoing_ += encode(event); }
@@ -191,7 +193,28 @@ Status Agent::start(const AgentCommand& command) {
   }
   if (listener_.fd >= 0) close(listener_.fd);  // rank 0 has it now
   listener_.fd = -1;
+  for (const int server : config_->local_servers) {
+    const Status status = start_server(command, server);
+    if (!status.ok()) return status;
+  }
   return {};
+}
+
+// Unbound: it works while ranks of its host wait, on whatever core is free then.
+Status Agent::start_server(const AgentCommand& command, int server) {
+  const Result<int> key = memory_file("syncline-key", config_->key);
+  if (!key.ok()) return key.status();
+  RankPlace place;
+  place.rendezvous = command.rendezvous;
+  place.master_port = command.master_port;
+  place.key_fd = key.value();
+  SpawnSpec spec;
+  spec.program = {own_path(), "serve"};
+  spec.variables = server_environment(*config_, place, server);
+  spec.inherited = {key.value()};
+  const Status status = group_.start(config_->world_size + server, spec);
+  close(key.value());
+  return status;
 }
 
 Status Agent::start_rank(const AgentCommand& command, int local_rank) {

@@ -18,6 +18,7 @@
 #include "tools/run/cpus.h"
 #include "tools/run/launcher.h"
 #include "tools/run/listener.h"
+#include "tools/run/servers.h"
 
 namespace syncline::tools {
 namespace {
@@ -27,6 +28,7 @@ constexpr const char* kRunFooter = R"(Examples:
   syncline run -np auto python3 train.py             one rank per core; torchrun's variables too
   syncline run -H alpha:2,beta:2 ./train             four ranks on two hosts, started over ssh
   syncline run --hostfile hosts --log-dir logs ./train
+  syncline run -np 4 --servers 2 ./train             with two servers of a key-value store
 
 Options end at the program's name. A hostfile has one `host slots=n` (or `host:n`, or `host`) a
 line. The program must lie at the same path on every host. Ranks read /dev/null. Other hosts get
@@ -34,6 +36,10 @@ the variables SYNCLINE_*, OMP_*, NCCL_*, LD_LIBRARY_PATH and PYTHONPATH, and tho
 
 Inside mpirun or srun (mpirun -np 4 syncline run ./train) the program is started directly, and
 takes rank and size from them.
+
+Servers (syncline serve) have no rank; the ranks see their number in SYNCLINE_SERVERS. They end by
+themselves when all ranks have ended, and are killed if they do not within --grace. Cores and
+OMP_NUM_THREADS are shared out among the ranks alone.
 
 Ctrl-C asks the ranks to end (SIGTERM) and waits for --grace; a second Ctrl-C kills them.
 SIGUSR2 writes the flight records of all ranks, also of stopped ones; so does the end of a rank that
@@ -45,6 +51,7 @@ Exit code: that of the rank that failed first (128 + signal if killed), 0 when a
 // The command line as given.
 struct RunArguments {
   std::string ranks, ranks_per_host, host_count, host_list, hostfile;
+  std::string servers, servers_on;
   std::string grace = "10s", time_limit, start_limit = "60s";
   std::string transport, schedule, timeout, silence;
   std::vector<std::string> exports;
@@ -93,13 +100,10 @@ Status fill_hosts(const RunArguments& a, LaunchOptions& launch) {
   Result<std::vector<HostPlacement>> placed = place(request);
   if (!placed.ok()) return placed.status();
   launch.hosts = std::move(placed).value();
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  for (HostPlacement& host : launch.hosts) {
-    if (host.host == "localhost" || host.host == "127.0.0.1" || host.host == name)
-      host.host.clear();
-  }
-  return {};
+  for (HostPlacement& host : launch.hosts) host.host = host_to_reach(host.host);
+  const Result<int> servers = add_servers(launch.hosts, a.servers, a.servers_on);
+  launch.servers = servers.ok() ? servers.value() : 0;
+  return servers.status();
 }
 
 bool travels(const std::string& name) {
@@ -122,8 +126,9 @@ Status fill_variables(const RunArguments& a, LaunchOptions& launch) {
     for_each_env([&](const std::string& name, const std::string& value) {
       // What describes a rank is set anew for each.
       if (travels(name) && !name.starts_with("SYNCLINE_RANK") &&
-          !name.starts_with("SYNCLINE_LOCAL_") && name != "SYNCLINE_WORLD_SIZE" &&
-          name != "SYNCLINE_RUN_ID" && name != "SYNCLINE_RENDEZVOUS") {
+          !name.starts_with("SYNCLINE_LOCAL_") && !name.starts_with("SYNCLINE_SERVER") &&
+          name != "SYNCLINE_WORLD_SIZE" && name != "SYNCLINE_RUN_ID" &&
+          name != "SYNCLINE_RENDEZVOUS") {
         launch.variables.emplace_back(name, value);
       }
     });
@@ -203,7 +208,8 @@ Result<bool> is_rank_already(const RunArguments& a) {
   const bool foreign =
       rank.source == "OMPI_*" || rank.source == "PMI_*" || rank.source == "slurm step";
   if (!foreign || rank.world_size < 2) return false;
-  for (const std::string& option : {a.ranks, a.ranks_per_host, a.host_list, a.hostfile}) {
+  for (const std::string& option :
+       {a.ranks, a.ranks_per_host, a.host_list, a.hostfile, a.servers}) {
     if (option.empty()) continue;
     return Status(
         Code::kInvalidArgument,
@@ -257,6 +263,11 @@ void add_placement_options(CLI::App& app, RunArguments& a) {
   app.add_option("--nnodes", a.host_count, "Use the first N hosts of the list");
   app.add_option("-H,--host", a.host_list, "Hosts and their slots: alpha:2,beta:2");
   app.add_option("--hostfile", a.hostfile, "File with the hosts");
+  app.add_option("--servers", a.servers,
+                 "Start so many servers of a key-value store beside the ranks (default: none)");
+  app.add_option("--servers-on", a.servers_on,
+                 "Their hosts: a hostfile, or colocated = in turn on the hosts of the ranks")
+      ->default_str("colocated");
   app.add_flag("--standalone", a.standalone, "This machine only (the default without hosts)");
   app.add_option("--bind-to", a.launch.bind_to, "Pin ranks: core, numa or none")
       ->capture_default_str();

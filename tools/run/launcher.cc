@@ -55,24 +55,45 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
+std::string short_host_name() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof name - 1);
+  const std::string full = name;
+  return full.substr(0, full.find('.'));
+}
+
+std::string label_of(const HostPlacement& placement) {
+  return placement.host.empty() ? short_host_name() : placement.host;
+}
+
+// The processes of a host, ranks first.
+std::vector<int> numbers_of(const HostPlacement& placement, int ranks) {
+  std::vector<int> numbers;
+  for (int local = 0; local < placement.ranks; ++local) {
+    numbers.push_back(placement.first_rank + local);
+  }
+  for (const int server : placement.servers) numbers.push_back(ranks + server);
+  return numbers;
+}
+
 void say(const std::string& text) { write_all(STDERR_FILENO, "syncline run: " + text + "\n"); }
 
 // Confined.
 class Launcher {
  public:
   Launcher(const LaunchOptions& options, std::unique_ptr<Output> output,
-           std::vector<std::string> rank_hosts, std::string key)
+           std::vector<std::string> hosts_by_number, std::string key)
       : options_(options),
         output_(std::move(output)),
-        rank_hosts_(std::move(rank_hosts)),
+        hosts_by_number_(std::move(hosts_by_number)),
         key_(std::move(key)),
         begin_(monotonic_now()),
-        supervisor_(static_cast<int>(rank_hosts_.size()), options.grace, options.time_limit,
-                    begin_) {}
+        supervisor_(ranks(), options.grace, options.time_limit, begin_, options.servers) {}
 
   int run();
 
  private:
+  int ranks() const { return static_cast<int>(hosts_by_number_.size()) - options_.servers; }
   Status start_agents();
   AgentConfig config_of(const Host& host, int index) const;
   void on_event(Host& host, const AgentEvent& event);
@@ -88,7 +109,7 @@ class Launcher {
 
   const LaunchOptions& options_;
   std::unique_ptr<Output> output_;
-  std::vector<std::string> rank_hosts_;
+  std::vector<std::string> hosts_by_number_;  // of ranks, then of servers
   std::string key_;
   Nanos begin_;
   Signals signals_;
@@ -107,7 +128,12 @@ AgentConfig Launcher::config_of(const Host& host, int index) const {
   config.host = host.placement.host.empty() ? host.label : host.placement.host;
   config.host_index = index;
   config.host_count = static_cast<int>(options_.hosts.size());
-  config.world_size = static_cast<int>(rank_hosts_.size());
+  config.rank_hosts =
+      static_cast<int>(std::count_if(options_.hosts.begin(), options_.hosts.end(),
+                                     [](const HostPlacement& each) { return each.ranks > 0; }));
+  config.world_size = ranks();
+  config.servers = options_.servers;
+  config.local_servers = host.placement.servers;
   config.first_rank = host.placement.first_rank;
   config.ranks = host.placement.ranks;
   config.program = options_.program;
@@ -126,7 +152,7 @@ Status Launcher::start_agents() {
   for (const HostPlacement& placement : options_.hosts) {
     Host& host = hosts_.emplace_back();
     host.placement = placement;
-    host.label = rank_hosts_[static_cast<std::size_t>(placement.first_rank)];
+    host.label = label_of(placement);
     host.link = std::make_unique<AgentLink>(
         poller_,
         AgentLink::Events{
@@ -145,20 +171,20 @@ Status Launcher::start_agents() {
 }
 
 void Launcher::on_event(Host& host, const AgentEvent& event) {
-  const auto rank_of_host = [&] {
-    const int local = event.rank - host.placement.first_rank;
-    return local >= 0 && local < host.placement.ranks;
+  const auto is_of_host = [&] {
+    const std::vector<int> numbers = numbers_of(host.placement, ranks());
+    return std::find(numbers.begin(), numbers.end(), event.rank) != numbers.end();
   };
   switch (event.kind) {
     case AgentEvent::Kind::kReady:
       return on_ready(host, event);
     case AgentEvent::Kind::kLine:
-      if (rank_of_host()) output_->line(event.rank, event.stream, event.text);
+      if (is_of_host()) output_->line(event.rank, event.stream, event.text);
       return;
     case AgentEvent::Kind::kNotice:
       return say(fmt::format("{}: {}", host.label, event.text));
     case AgentEvent::Kind::kExit:
-      if (rank_of_host())
+      if (is_of_host())
         supervisor_.on_exit(event.rank, {event.code, event.signal, false}, monotonic_now());
       return;
     case AgentEvent::Kind::kFailed:
@@ -206,8 +232,8 @@ void Launcher::on_closed(Host& host, const Status& why) {
                     options_.rsh.substr(0, options_.rsh.find(' ')), host.label, path));
   }
   const Nanos now = monotonic_now();
-  for (int local = 0; local < host.placement.ranks; ++local) {
-    supervisor_.on_exit(host.placement.first_rank + local, {0, 0, true}, now);
+  for (const int number : numbers_of(host.placement, ranks())) {
+    supervisor_.on_exit(number, {0, 0, true}, now);
   }
 }
 
@@ -296,7 +322,7 @@ int Launcher::finish() {
   }
   const double wall_s = static_cast<double>(monotonic_now() - begin_) / 1e9;
   const ReportInput report{
-      supervisor_, rank_hosts_,
+      supervisor_, hosts_by_number_,
       [this](int rank) -> const std::deque<std::string>& { return output_->tail(rank); }, wall_s};
   if (options_.json == "-") {
     write_all(STDOUT_FILENO, summary_json(report));
@@ -309,23 +335,29 @@ int Launcher::finish() {
   return supervisor_.exit_code();
 }
 
-std::string short_host_name() {
-  char name[256] = "localhost";
-  gethostname(name, sizeof name - 1);
-  const std::string full = name;
-  return full.substr(0, full.find('.'));
+// By number of the process.
+std::vector<std::string> labels_of(const LaunchOptions& options) {
+  std::vector<std::string> labels;
+  for (const HostPlacement& host : options.hosts) {
+    labels.insert(labels.end(), static_cast<std::size_t>(host.ranks), label_of(host));
+  }
+  const std::size_t ranks = labels.size();
+  labels.resize(ranks + static_cast<std::size_t>(options.servers));
+  for (const HostPlacement& host : options.hosts) {
+    for (const int server : host.servers) {
+      labels[ranks + static_cast<std::size_t>(server)] = label_of(host);
+    }
+  }
+  return labels;
 }
 
 }  // namespace
 
 int launch(const LaunchOptions& options) {
   OutputOptions output_options;
-  for (const HostPlacement& host : options.hosts) {
-    const std::string label = host.host.empty() ? short_host_name() : host.host;
-    output_options.hosts.insert(output_options.hosts.end(), static_cast<std::size_t>(host.ranks),
-                                label);
-  }
-  const std::vector<std::string> rank_hosts = output_options.hosts;
+  const std::vector<std::string> labels = labels_of(options);
+  output_options.hosts = labels;
+  output_options.servers = options.servers;
   output_options.color = options.color;
   output_options.prefix = options.prefix;
   output_options.screen = options.screen;
@@ -337,7 +369,7 @@ int launch(const LaunchOptions& options) {
     say(status.message());
     return exit_code_of(status);
   }
-  return Launcher(options, std::move(output).value(), rank_hosts, key.value().line()).run();
+  return Launcher(options, std::move(output).value(), labels, key.value().line()).run();
 }
 
 }  // namespace syncline::tools

@@ -15,6 +15,7 @@ inline constexpr const char* kDefaultRsh =
 
 struct LaunchOptions {
   std::vector<HostPlacement> hosts;
+  int servers = 0;                   // placed on these
   std::vector<std::string> program;  // with its arguments
   Variables variables;               // set in every rank, over its inherited environment
   std::string rsh = kDefaultRsh;

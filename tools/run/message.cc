@@ -38,9 +38,12 @@ json to_json(const AgentConfig& c) {
           {"host", c.host},
           {"host_index", c.host_index},
           {"host_count", c.host_count},
+          {"rank_hosts", c.rank_hosts},
           {"world_size", c.world_size},
           {"first_rank", c.first_rank},
           {"ranks", c.ranks},
+          {"servers", c.servers},
+          {"local_servers", c.local_servers},
           {"program", c.program},
           {"directory", c.directory},
           {"variables", c.variables},
@@ -57,9 +60,12 @@ AgentConfig config_from(const json& j) {
   j.at("host").get_to(c.host);
   j.at("host_index").get_to(c.host_index);
   j.at("host_count").get_to(c.host_count);
+  j.at("rank_hosts").get_to(c.rank_hosts);
   j.at("world_size").get_to(c.world_size);
   j.at("first_rank").get_to(c.first_rank);
   j.at("ranks").get_to(c.ranks);
+  j.at("servers").get_to(c.servers);
+  j.at("local_servers").get_to(c.local_servers);
   j.at("program").get_to(c.program);
   j.at("directory").get_to(c.directory);
   j.at("variables").get_to(c.variables);

@@ -17,7 +17,7 @@
 
 namespace syncline::tools {
 
-inline constexpr int kAgentProtocol = 1;
+inline constexpr int kAgentProtocol = 2;
 inline constexpr std::size_t kMessageBytesMax = 16u << 20;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -27,9 +27,12 @@ struct AgentConfig {
   std::string host;  // the host's name in messages
   int host_index = 0;
   int host_count = 1;
+  int rank_hosts = 1;  // how many of them, the first ones, have ranks
   int world_size = 1;
   int first_rank = 0;
   int ranks = 1;
+  int servers = 0;                   // of the job; server s is process world_size + s in events
+  std::vector<int> local_servers;    // those of this host
   std::vector<std::string> program;  // with its arguments
   std::string directory;
   Variables variables;  // set in each rank, over what the agent inherited
@@ -60,7 +63,7 @@ struct AgentEvent {
     kDone,    // every process of this host is gone
   };
   Kind kind = Kind::kNotice;
-  int rank = -1;
+  int rank = -1;           // number of the process: servers come behind the ranks
   int stream = 1;          // kLine: 1 or 2
   std::string text;        // kLine, kNotice, kFailed
   int code = 0;            // kExit: exit code; kFailed: the launcher's exit code

@@ -3,11 +3,13 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "cluster/process_name.h"
 #include "fmt/format.h"
 
 namespace syncline::tools {
@@ -18,6 +20,11 @@ constexpr std::size_t kPendingBytesMax = 1 << 20;
 
 Status cannot(const std::string& path, const std::string& why) {
   return {Code::kFailedPrecondition, fmt::format("--log-dir: cannot write {}: {}", path, why)};
+}
+
+std::string printed_name(const OutputOptions& options, std::size_t number) {
+  return cluster::process_name(static_cast<int>(number),
+                               static_cast<int>(options.hosts.size()) - options.servers);
 }
 
 }  // namespace
@@ -40,7 +47,8 @@ bool write_all(int fd, std::string_view text) {
 Output::Output(OutputOptions options)
     : options_(std::move(options)), tails_(options_.hosts.size()) {
   for (std::size_t rank = 0; rank < options_.hosts.size(); ++rank) {
-    std::string prefix = fmt::format("[rank {} {}] ", rank, options_.hosts[rank]);
+    std::string prefix =
+        fmt::format("[{} {}] ", printed_name(options_, rank), options_.hosts[rank]);
     if (options_.color) {
       prefix = fmt::format("\x1b[{}m{}\x1b[0m", kColors[rank % kColors.size()], prefix);
     }
@@ -56,8 +64,10 @@ Result<std::unique_ptr<Output>> Output::open(OutputOptions options) {
   std::filesystem::create_directories(folder, error);
   if (error) return cannot(folder, error.message());
   for (std::size_t rank = 0; rank < output->options_.hosts.size(); ++rank) {
+    std::string name = printed_name(output->options_, rank);
+    std::replace(name.begin(), name.end(), ' ', '-');
     for (const char* stream : {"stdout", "stderr"}) {
-      const std::string path = fmt::format("{}/rank-{}.{}.log", folder, rank, stream);
+      const std::string path = fmt::format("{}/{}.{}.log", folder, name, stream);
       errno = 0;
       output->logs_.emplace_back(path, std::ios::binary | std::ios::trunc);
       if (!output->logs_.back()) return cannot(path, std::strerror(errno));

@@ -1,4 +1,4 @@
-// Output: what ranks print, on the screen and in log files.
+// Output: what ranks and servers print, on the screen and in log files.
 #pragma once
 
 #include <deque>
@@ -13,14 +13,16 @@
 namespace syncline::tools {
 
 struct OutputOptions {
-  std::vector<std::string> hosts;  // of each rank
+  std::vector<std::string> hosts;  // of each rank, then of each server
+  int servers = 0;
   bool color = false;
   bool prefix = true;   // "[rank 3 host-b] " before each line of stdout; stderr has it always
   bool screen = true;   // false: log files only
-  std::string log_dir;  // "" = no log files; else <dir>/rank-3.stdout.log and rank-3.stderr.log
+  std::string log_dir;  // "" = no log files; else <dir>/rank-3.stdout.log, server-1.stderr.log, ...
 };
 
-// Confined. Lines are written whole; a rank's lines keep their order within a stream.
+// Confined. Processes go by number, servers behind the ranks. Lines are written whole; a process's
+// lines keep their order within a stream.
 class Output {
  public:
   static constexpr std::size_t kTailLines = 20;

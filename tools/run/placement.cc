@@ -20,7 +20,16 @@ Result<std::vector<HostPlacement>> place_here(const PlacementRequest& request) {
   }
   const int ranks = std::max({request.ranks, request.ranks_per_host, 1});
   if (ranks > kSlotsMax) return bad(fmt::format("{} ranks on one host are too many", ranks));
-  return std::vector<HostPlacement>{{"", 0, ranks}};
+  return std::vector<HostPlacement>{{"", 0, ranks, {}}};
+}
+
+HostPlacement& placement_of(std::vector<HostPlacement>& placed, const std::string& host) {
+  const auto found =
+      std::find_if(placed.begin(), placed.end(),
+                   [&](const HostPlacement& placement) { return placement.host == host; });
+  if (found != placed.end()) return *found;
+  const int ranks = placed.back().first_rank + placed.back().ranks;
+  return placed.emplace_back(HostPlacement{host, ranks, 0, {}});
 }
 
 }  // namespace
@@ -49,11 +58,29 @@ Result<std::vector<HostPlacement>> place(const PlacementRequest& request) {
   for (const HostSlots& host : hosts) {
     const int take = std::min(host.slots, left);
     if (take == 0) break;
-    placed.push_back({host.host, next, take});
+    placed.push_back({host.host, next, take, {}});
     next += take;
     left -= take;
   }
   return placed;
+}
+
+Status place_servers(std::vector<HostPlacement>& placed, int count, std::vector<HostSlots> on) {
+  int slots = 0;
+  for (const HostSlots& host : on) slots += host.slots;
+  if (count > slots) {
+    return bad(fmt::format(
+        "{} servers asked for, but {} hosts offer {} slots; raise their slots or lower --servers",
+        count, on.size(), slots));
+  }
+  for (int server = 0; server < count;) {
+    for (HostSlots& host : on) {
+      if (host.slots == 0 || server == count) continue;
+      --host.slots;
+      placement_of(placed, host.host).servers.push_back(server++);
+    }
+  }
+  return {};
 }
 
 }  // namespace syncline::tools

@@ -1,4 +1,4 @@
-// Which ranks run on which host. Pure.
+// Which ranks and servers run on which host. Pure.
 #pragma once
 
 #include <string>
@@ -17,14 +17,19 @@ struct PlacementRequest {
 };
 
 struct HostPlacement {
-  std::string host;  // "" = this machine
-  int first_rank = 0;
+  std::string host;    // "" = this machine
+  int first_rank = 0;  // without ranks: their number
   int ranks = 0;
+  std::vector<int> servers = {};  // which
   friend bool operator==(const HostPlacement&, const HostPlacement&) = default;
 };
 
 // Fills host after host with consecutive ranks; hosts that get no rank are left out.
 // Errors (kInvalidArgument): more ranks than slots, contradicting numbers.
 Result<std::vector<HostPlacement>> place(const PlacementRequest& request);
+
+// Gives servers 0..count-1 to the hosts `on` in turn, as far as their slots go. Hosts without ranks
+// come behind those that have some. Errors (kInvalidArgument): more servers than slots.
+Status place_servers(std::vector<HostPlacement>& placed, int count, std::vector<HostSlots> on);
 
 }  // namespace syncline::tools

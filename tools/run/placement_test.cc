@@ -59,6 +59,20 @@ TEST(Placement, ThisMachineTakesAnyNumber) {
   EXPECT_EQ(place({{}, 0, 0, 0}).value(), (Placed{{"", 0, 1}}));
 }
 
+TEST(Placement, ServersGoToTheHostsInTurn) {
+  Placed placed{{"a", 0, 2}, {"b", 2, 2}};
+  ASSERT_TRUE(place_servers(placed, 3, {{"a", 9}, {"b", 9}}).ok());
+  EXPECT_EQ(placed, (Placed{{"a", 0, 2, {0, 2}}, {"b", 2, 2, {1}}}));
+  ASSERT_TRUE(place_servers(placed, 0, {}).ok());
+}
+
+TEST(Placement, ServersFillSlotsAlsoOfHostsWithoutRanks) {
+  Placed placed{{"", 0, 3}};
+  ASSERT_TRUE(place_servers(placed, 4, {{"c", 1}, {"", 2}, {"d", 1}}).ok());
+  EXPECT_EQ(placed, (Placed{{"", 0, 3, {1, 3}}, {"c", 3, 0, {0}}, {"d", 3, 0, {2}}}));
+  EXPECT_FALSE(place_servers(placed, 5, {{"c", 1}, {"", 2}, {"d", 1}}).ok());
+}
+
 TEST(Placement, RefusesContradictions) {
   EXPECT_FALSE(place({{{"a", 2}}, 3, 0, 0}).ok());
   EXPECT_FALSE(place({{{"a", 2}}, 0, 0, 2}).ok());

@@ -1,4 +1,4 @@
-// The environment that a rank finds. Pure.
+// The environment that a rank or a server finds. Pure.
 #pragma once
 
 #include "tools/run/message.h"
@@ -6,7 +6,7 @@
 namespace syncline::tools {
 
 struct RankPlace {
-  int local_rank = 0;
+  int local_rank = 0;      // of a rank
   std::string rendezvous;  // "tcp://127.0.0.1:4711"
   int master_port = 0;
   int rendezvous_fd = -1;  // rank 0: the listening socket behind `rendezvous`
@@ -21,5 +21,9 @@ struct RankPlace {
 // MASTER_PORT is not the rendezvous port: a program that brings its own rendezvous (PyTorch's
 // TCPStore) binds it itself, while rank 0 already holds the rendezvous socket.
 Variables rank_environment(const AgentConfig& config, const RankPlace& place);
+
+// What describes the job, and which server this is; nothing of a rank. A server has no use for
+// OMP_NUM_THREADS.
+Variables server_environment(const AgentConfig& config, const RankPlace& place, int server);
 
 }  // namespace syncline::tools

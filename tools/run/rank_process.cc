@@ -41,6 +41,11 @@ std::vector<std::string> environment_of(const Variables& variables) {
   merged.erase("SYNCLINE_RENDEZVOUS_FD");
   merged.erase("SYNCLINE_KEY_FD");
   merged.erase("SYNCLINE_FLIGHT_FD");
+  // Nor does the place of a process in the job around it.
+  for (const char* name : {"SYNCLINE_RANK", "SYNCLINE_LOCAL_RANK", "SYNCLINE_LOCAL_WORLD_SIZE",
+                           "SYNCLINE_SERVERS", "SYNCLINE_SERVER_ID"}) {
+    merged.erase(name);
+  }
   for (const auto& [name, value] : variables) merged[name] = value;
   std::vector<std::string> entries;
   for (const auto& [name, value] : merged) entries.push_back(name + '=' + value);

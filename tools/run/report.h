@@ -12,8 +12,8 @@ namespace syncline::tools {
 
 struct ReportInput {
   const Supervisor& supervisor;
-  const std::vector<std::string>& hosts;  // of each rank
-  std::function<const std::deque<std::string>&(int rank)> stderr_tail;
+  const std::vector<std::string>& hosts;  // of each rank, then of each server
+  std::function<const std::deque<std::string>&(int number)> stderr_tail;
   double wall_s = 0;
 };
 

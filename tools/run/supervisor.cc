@@ -18,21 +18,37 @@ int RankEnd::exit_code() const {
   return signal != 0 ? kExitSignalBase + signal : code;
 }
 
-Supervisor::Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now)
-    : grace_(grace), ends_(static_cast<std::size_t>(ranks)), running_(ranks) {
+Supervisor::Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers)
+    : grace_(grace),
+      ranks_(ranks),
+      ends_(static_cast<std::size_t>(ranks + servers)),
+      running_(ranks + servers),
+      ranks_running_(ranks) {
   if (limit > 0) deadline_ = now + limit;
 }
 
 void Supervisor::on_exit(int rank, RankEnd end, Nanos now) {
   auto& slot = ends_[static_cast<std::size_t>(rank)];
   if (slot.has_value()) return;
+  // Told to end while it waited for ranks that never came: that is its order.
+  if (winding_down_ && told_ && end.signal == SIGTERM) end = {};
   slot = end;
   --running_;
-  if (!end.failed() || stop_ != Stop::kNone) return;
-  first_cause_ = rank;
-  // Ranks that ask to be requeued were all told to stop: they get their time to save.
-  begin_stop(Stop::kRankFailed, end.exit_code() == kExitRequeue ? Ask::kNothing : Ask::kTerminate,
-             now);
+  if (rank < ranks_) --ranks_running_;
+  if (end.failed() && stop_ == Stop::kNone) {
+    first_cause_ = rank;
+    // Ranks that ask to be requeued were all told to stop: they get their time to save.
+    begin_stop(Stop::kRankFailed, end.exit_code() == kExitRequeue ? Ask::kNothing : Ask::kTerminate,
+               now);
+  }
+  if (ranks_running_ == 0 && running_ > 0) wind_down(now);
+}
+
+void Supervisor::wind_down(Nanos now) {
+  if (winding_down_) return;
+  winding_down_ = true;
+  if (!told_ && pending_ == Ask::kNothing) pending_ = Ask::kTerminate;
+  if (stop_ == Stop::kNone) deadline_ = now + grace_;
 }
 
 void Supervisor::on_interrupt(Nanos now) {
@@ -62,7 +78,7 @@ void Supervisor::begin_stop(Stop why, Ask ask, Nanos now) {
 
 Supervisor::Ask Supervisor::poll(Nanos now) {
   if (deadline_.has_value() && now >= *deadline_) {
-    if (stop_ == Stop::kNone) {
+    if (stop_ == Stop::kNone && !winding_down_) {
       begin_stop(Stop::kTimeLimit, Ask::kTerminate, now);
     } else if (stop_ == Stop::kRankFailed && !told_ && pending_ == Ask::kNothing) {
       begin_stop(stop_, Ask::kTerminate, now);

@@ -1,4 +1,5 @@
-// Supervisor: decides how a job goes on when a rank ends or somebody wants it to stop. Sans I/O.
+// Supervisor: decides how a job goes on when a rank or server ends or somebody wants it to stop.
+// Sans I/O.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace syncline::tools {
 
-// How a rank ended.
+// How a rank or server ended.
 struct RankEnd {
   int code = 0;       // exit code, if no signal
   int signal = 0;     // what killed it
@@ -19,6 +20,10 @@ struct RankEnd {
 };
 
 // Confined. Running -> stopping (SIGTERM sent, grace runs) -> killing (SIGKILL sent) -> finished.
+//
+// Processes go by number, servers behind the ranks. The job is over with its ranks: then servers
+// that still run are told so, which ends those that never met a rank; the others see it themselves,
+// and none may take longer than the grace.
 class Supervisor {
  public:
   enum class Ask { kNothing, kTerminate, kKill };
@@ -26,7 +31,7 @@ class Supervisor {
   enum class Stop { kNone, kRankFailed, kInterrupt, kTerminated, kTimeLimit, kOutputClosed };
 
   // `limit`: longest time the job may take from now; 0 = none.
-  Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now);
+  Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers = 0);
 
   void on_exit(int rank, RankEnd end, Nanos now);
   // Ctrl-C: the second one kills.
@@ -54,20 +59,29 @@ class Supervisor {
   // Failed, but not first or only after it was told to stop.
   bool is_collateral(int rank) const;
   Stop stop() const { return stop_; }
+  int ranks() const { return ranks_; }
+  // A server that had to be killed after all ranks had ended.
+  bool outlived_ranks(int number) const {
+    return winding_down_ && killed_ && number >= ranks_ && end_of(number)->signal != 0;
+  }
   bool killed() const { return killed_; }
 
  private:
   void begin_stop(Stop why, Ask ask, Nanos now);
+  void wind_down(Nanos now);
 
   const Nanos grace_;
+  const int ranks_;
   std::vector<std::optional<RankEnd>> ends_;
   int running_;
+  int ranks_running_;
   Stop stop_ = Stop::kNone;
   Ask pending_ = Ask::kNothing;
   std::optional<Nanos> deadline_;
   std::optional<int> first_cause_;
   bool told_ = false;  // SIGTERM was asked for
   bool killed_ = false;
+  bool winding_down_ = false;  // all ranks have ended, servers have not
   Nanos killed_at_ = 0;
 };
 

@@ -90,6 +90,56 @@ TEST(Supervisor, TimeLimit) {
   EXPECT_EQ(job.exit_code(), 124);
 }
 
+TEST(Supervisor, ServersAreToldWhenTheRanksHaveEnded) {
+  Supervisor job(2, kGrace, 60 * kSecond, 0, 2);
+  job.on_exit(0, exited(0), 1);
+  EXPECT_EQ(job.poll(1), Ask::kNothing);
+  job.on_exit(1, exited(0), 2);
+  EXPECT_FALSE(job.finished());
+  EXPECT_EQ(job.poll(2), Ask::kTerminate);
+  EXPECT_EQ(job.deadline(), 2 + kGrace);
+  job.on_exit(2, exited(0), 3);
+  job.on_exit(3, killed(15), 3);  // it never met a rank
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.exit_code(), 0);
+  EXPECT_EQ(job.stop(), Supervisor::Stop::kNone);
+}
+
+TEST(Supervisor, AServerThatDoesNotEndIsKilledAndFailsTheJob) {
+  Supervisor job(1, kGrace, 0, 0, 1);
+  job.on_exit(0, exited(0), 1);
+  EXPECT_EQ(job.poll(1), Ask::kTerminate);
+  EXPECT_EQ(job.poll(kGrace), Ask::kNothing);
+  EXPECT_EQ(job.poll(1 + kGrace), Ask::kKill);
+  job.on_exit(1, killed(9), 2 + kGrace);
+  EXPECT_EQ(job.first_cause(), 1);
+  EXPECT_TRUE(job.outlived_ranks(1));
+  EXPECT_EQ(job.exit_code(), 137);
+}
+
+TEST(Supervisor, AServerThatDiesFirstIsTheCause) {
+  Supervisor job(1, kGrace, 0, 0, 2);
+  job.on_exit(1, exited(0), 1);  // it saw the rank's session end
+  EXPECT_EQ(job.poll(1), Ask::kNothing);
+  job.on_exit(2, killed(9), 2);
+  EXPECT_EQ(job.poll(2), Ask::kTerminate);
+  job.on_exit(0, killed(15), 3);
+  EXPECT_TRUE(job.finished());
+  EXPECT_EQ(job.first_cause(), 2);
+  EXPECT_FALSE(job.outlived_ranks(2));
+  EXPECT_TRUE(job.is_collateral(0));
+  EXPECT_EQ(job.exit_code(), 137);
+}
+
+TEST(Supervisor, AfterAFailureServersHaveWhatIsLeftOfTheGrace) {
+  Supervisor job(1, kGrace, 0, 0, 1);
+  job.on_exit(0, exited(85), 0);
+  EXPECT_EQ(job.poll(1), Ask::kTerminate) << "no rank is left that could save";
+  EXPECT_EQ(job.poll(kGrace), Ask::kKill);
+  job.on_exit(1, killed(9), kGrace + 1);
+  EXPECT_EQ(job.exit_code(), 85);
+}
+
 TEST(Supervisor, ALostHostFails) {
   Supervisor job(2, kGrace, 0, 0);
   job.on_exit(0, exited(0), 1);
