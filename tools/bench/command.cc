@@ -7,6 +7,7 @@
 #include "cluster/rank_env.h"
 #include "fmt/format.h"
 #include "tools/bench/job.h"
+#include "tools/bench/kv.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/job_settings.h"
 #include "tools/cli/units.h"
@@ -20,6 +21,7 @@ constexpr const char* kBenchFooter = R"(Examples:
   syncline bench all_reduce -np 4 --transport tcp --minbytes 1K --maxbytes 32M --json out.json
   syncline bench broadcast -np 2 -b 4K -e 4M -f 4 -n 100 -d half --format nccl-tests
   mpirun -np 2 syncline bench all_gather
+  syncline bench kv -np 2 --servers 2
 
 Operations: all_reduce, reduce_scatter, all_gather, broadcast, reduce, barrier. Without -np the
 benchmark joins the job of its environment. The short flags are those of nccl-tests. Every size is
@@ -99,7 +101,7 @@ int bench(BenchArguments& a, const Invocation& invocation) {
 
 void add_options(CLI::App& app, BenchArguments& a) {
   BenchOptions& o = a.options;
-  app.add_option("operation", a.operation, "What to measure")->required();
+  app.add_option("operation", a.operation, "What to measure");
   app.add_option("--np", a.ranks, "Ranks to start (also written -np); auto = one per usable core");
   app.add_option("-H,--host", a.host_list, "Hosts and their slots: alpha:2,beta:2");
   app.add_option("--hostfile", a.hostfile, "File with the hosts");
@@ -140,7 +142,10 @@ void add_bench_command(CLI::App& app, Invocation& invocation) {
   command->footer(kBenchFooter);
   add_options(*command, *arguments);
   add_output_options(*command, invocation);
-  command->callback([arguments, &invocation] {
+  add_kv_bench(*command, invocation);
+  command->callback([arguments, command, &invocation] {
+    if (!command->get_subcommands().empty()) return;
+    if (arguments->operation.empty()) throw CLI::RequiredError("operation");
     invocation.action = [arguments, &invocation] { return bench(*arguments, invocation); };
   });
 }

@@ -7,19 +7,21 @@
 namespace syncline::tools {
 namespace {
 
-Status bad(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
+Status bad_placement(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
 
 Result<std::vector<HostPlacement>> place_here(const PlacementRequest& request) {
   if (request.host_count > 1) {
-    return bad(fmt::format("--nnodes {} needs the hosts: add --hostfile F or -H a:2,b:2",
-                           request.host_count));
+    return bad_placement(fmt::format("--nnodes {} needs the hosts: add --hostfile F or -H a:2,b:2",
+                                     request.host_count));
   }
   if (request.ranks > 0 && request.ranks_per_host > 0 && request.ranks != request.ranks_per_host) {
-    return bad(fmt::format("-np {} and --nproc-per-node {} disagree on one host; give one of them",
-                           request.ranks, request.ranks_per_host));
+    return bad_placement(
+        fmt::format("-np {} and --nproc-per-node {} disagree on one host; give one of them",
+                    request.ranks, request.ranks_per_host));
   }
   const int ranks = std::max({request.ranks, request.ranks_per_host, 1});
-  if (ranks > kSlotsMax) return bad(fmt::format("{} ranks on one host are too many", ranks));
+  if (ranks > kSlotsMax)
+    return bad_placement(fmt::format("{} ranks on one host are too many", ranks));
   return std::vector<HostPlacement>{{"", 0, ranks, {}}};
 }
 
@@ -38,7 +40,7 @@ Result<std::vector<HostPlacement>> place(const PlacementRequest& request) {
   if (request.hosts.empty()) return place_here(request);
   std::vector<HostSlots> hosts = request.hosts;
   if (request.host_count > static_cast<int>(hosts.size())) {
-    return bad(
+    return bad_placement(
         fmt::format("--nnodes {} but only {} hosts are listed", request.host_count, hosts.size()));
   }
   if (request.host_count > 0) hosts.resize(static_cast<std::size_t>(request.host_count));
@@ -48,7 +50,7 @@ Result<std::vector<HostPlacement>> place(const PlacementRequest& request) {
     slots += host.slots;
   }
   if (request.ranks > slots) {
-    return bad(fmt::format(
+    return bad_placement(fmt::format(
         "{} ranks asked for, but {} hosts offer {} slots; raise their slots or lower -np",
         request.ranks, hosts.size(), slots));
   }
@@ -69,7 +71,7 @@ Status place_servers(std::vector<HostPlacement>& placed, int count, std::vector<
   int slots = 0;
   for (const HostSlots& host : on) slots += host.slots;
   if (count > slots) {
-    return bad(fmt::format(
+    return bad_placement(fmt::format(
         "{} servers asked for, but {} hosts offer {} slots; raise their slots or lower --servers",
         count, on.size(), slots));
   }

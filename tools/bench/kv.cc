@@ -1,0 +1,165 @@
+#include "tools/bench/kv.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "syncline/kvstore.h"
+
+namespace syncline::tools {
+namespace {
+
+constexpr std::size_t kDim = 64;
+
+double percentile_us(std::vector<double> spans, double part) {
+  std::sort(spans.begin(), spans.end());
+  return spans[std::min(spans.size() - 1,
+                        static_cast<std::size_t>(part * static_cast<double>(spans.size())))];
+}
+
+double slowest(Communicator& world, double span) {
+  world.all_reduce(TensorView(&span, 1), ReduceOp::kMax).wait();
+  return span;
+}
+
+double since_us(Nanos begun) { return static_cast<double>(monotonic_now() - begun) / kMicrosecond; }
+
+// All keys of one worker.
+struct Tensors {
+  Tensors(const KvBenchOptions& options, int rank)
+      : in(static_cast<std::size_t>(options.keys),
+           std::vector<float>(std::max<std::size_t>(options.bytes / sizeof(float), 1))),
+        out(in) {
+    for (std::size_t k = 0; k < in.size(); ++k) {
+      std::fill(in[k].begin(), in[k].end(),
+                static_cast<float>(k + 1) * static_cast<float>(rank + 1));
+    }
+  }
+  std::vector<std::vector<float>> in, out;
+};
+
+double copy_us(Tensors& tensors) {
+  const Nanos begun = monotonic_now();
+  for (std::size_t k = 0; k < tensors.in.size(); ++k) {
+    std::memcpy(tensors.out[k].data(), tensors.in[k].data(), tensors.in[k].size() * sizeof(float));
+  }
+  return since_us(begun);
+}
+
+void push_and_pull(KVStore& kv, Tensors& tensors) {
+  std::vector<Work> works;
+  for (std::size_t k = 0; k < tensors.in.size(); ++k) {
+    works.push_back(kv.push(std::to_string(k), {tensors.in[k].data(), tensors.in[k].size()}));
+  }
+  for (std::size_t k = 0; k < tensors.out.size(); ++k) {
+    works.push_back(kv.pull(std::to_string(k), {tensors.out[k].data(), tensors.out[k].size()}));
+  }
+  for (Work& work : works) work.wait();
+}
+
+// Bulk synchronous: the sum over workers of this clock.
+std::uint64_t wrong_elements(const Tensors& tensors, int workers) {
+  std::uint64_t wrong = 0;
+  for (std::size_t k = 0; k < tensors.out.size(); ++k) {
+    const float sum = static_cast<float>(k + 1) * static_cast<float>(workers * (workers + 1) / 2);
+    wrong += static_cast<std::uint64_t>(std::count_if(tensors.out[k].begin(), tensors.out[k].end(),
+                                                      [&](float x) { return x != sum; }));
+  }
+  return wrong;
+}
+
+// Ids in an order that jumps, the same ones each time.
+std::vector<std::int64_t> row_ids(std::uint64_t rows) {
+  std::vector<std::int64_t> ids(rows);
+  for (std::uint64_t i = 0; i < rows; ++i) {
+    ids[i] = static_cast<std::int64_t>((i * 7919) % (4 * rows + 1));
+  }
+  return ids;
+}
+
+double rows_per_s(Session& session, KVStore& kv, const KvBenchOptions& options) {
+  const auto ids = row_ids(options.rows);
+  std::vector<float> rows(ids.size() * kDim), gradients(rows.size(), 1);
+  kv.create_table("rows", TableOptions().dim(kDim).unbounded());
+  double total_us = 0;
+  for (int i = 0; i < options.warmup + options.iterations; ++i) {
+    session.world().barrier().wait();
+    const Nanos begun = monotonic_now();
+    kv.pull_rows("rows", {ids.data(), ids.size()}, {rows.data(), rows.size()}).wait();
+    kv.push_rows("rows", {ids.data(), ids.size()}, {gradients.data(), gradients.size()}).wait();
+    kv.flush();
+    kv.clock();
+    const double span = slowest(session.world(), since_us(begun));
+    if (i >= options.warmup) total_us += span;
+  }
+  const double moved =
+      static_cast<double>(options.rows) * session.world_size() * options.iterations;
+  return moved / total_us * 1e6;
+}
+
+double map_rows_per_s(const KvBenchOptions& options) {
+  const auto ids = row_ids(options.rows);
+  std::unordered_map<std::int64_t, std::vector<float>> map;
+  std::vector<float> rows(ids.size() * kDim);
+  double total_us = 0;
+  for (int i = 0; i < 1 + options.iterations; ++i) {
+    const Nanos begun = monotonic_now();
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      auto& row = map.try_emplace(ids[r], kDim).first->second;
+      std::copy_n(row.data(), kDim, rows.data() + r * kDim);
+    }
+    for (const std::int64_t id : ids) {
+      for (float& value : map[id]) value += 1;
+    }
+    if (i > 0) total_us += since_us(begun);
+  }
+  return static_cast<double>(options.rows) * options.iterations / total_us * 1e6;
+}
+
+}  // namespace
+
+KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
+  Communicator& world = session.world();
+  KVStore kv =
+      session.kvstore(KVStoreOptions().consistency(Consistency::parse(options.consistency)));
+  Tensors tensors(options, session.rank());
+  for (std::size_t k = 0; k < tensors.out.size(); ++k) {
+    kv.init(std::to_string(k), {tensors.out[k].data(), tensors.out[k].size()});
+  }
+  KvBenchResult result;
+  result.workers = session.world_size();
+  result.servers = kv.servers();
+  std::vector<double> spans, copies;
+  for (int i = 0; i < options.warmup + options.iterations; ++i) {
+    world.barrier().wait();
+    const double copy = session.rank() == 0 ? copy_us(tensors) : 0;
+    for (auto& out : tensors.out) std::fill(out.begin(), out.end(), -1.0F);
+    world.barrier().wait();
+    const Nanos begun = monotonic_now();
+    push_and_pull(kv, tensors);
+    const double span = slowest(world, since_us(begun));
+    if (i >= options.warmup) {
+      spans.push_back(span);
+      copies.push_back(copy);
+    }
+    if (kv.servers() > 0 && options.consistency == "bulk_synchronous") {
+      result.wrong += wrong_elements(tensors, session.world_size());
+    }
+    kv.clock();
+  }
+  result.p50_us = percentile_us(spans, 0.5);
+  result.p99_us = percentile_us(spans, 0.99);
+  result.memcpy_us = percentile_us(copies, 0.5);
+  if (options.rows > 0) {
+    result.rows_per_s = rows_per_s(session, kv, options);
+    if (session.rank() == 0) result.map_rows_per_s = map_rows_per_s(options);
+    world.barrier().wait();
+  }
+  auto wrong = static_cast<std::int64_t>(result.wrong);
+  world.all_reduce(TensorView(&wrong, 1)).wait();
+  result.wrong = static_cast<std::uint64_t>(wrong);
+  return result;
+}
+
+}  // namespace syncline::tools
