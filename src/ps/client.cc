@@ -41,8 +41,13 @@ std::shared_ptr<JoinedWork> Client::join(std::string operation, std::size_t part
   return joined;
 }
 
-std::shared_ptr<Client::Item> Client::make_item(RequestKind kind, const Call& call) const {
+std::shared_ptr<Client::Item> Client::make_item(RequestKind kind, const Call& call,
+                                                std::span<const std::byte> inlined) const {
   auto item = std::make_shared<Item>();
+  item->bytes.reserve(kRequestHeaderBytes + inlined.size());
+  item->bytes.resize(kRequestHeaderBytes);
+  item->bytes.insert(item->bytes.end(), inlined.begin(), inlined.end());
+  item->request.inlined = static_cast<std::uint32_t>(inlined.size());
   item->request.kind = kind;
   item->request.store = store_;
   item->request.clock = call.clock;
@@ -60,7 +65,6 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
     listens = !std::exchange(lane.listening, true);
     item->request.tag = next_tag_;
     next_tag_ = next_tag_ == INT32_MAX ? kFirstReplyTag : next_tag_ + 1;
-    item->request.inlined = static_cast<std::uint32_t>(item->body.size());
     if (item->answer_bytes > 0 || !item->answer_exact) awaited_.insert(item->request.tag);
     const std::uint64_t number = next_number_++;
     if (is_ordered(item->request.kind)) {
@@ -136,17 +140,15 @@ void Client::pump(std::size_t server) {
 void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
   const bool awaited = item->answer_bytes > 0 || !item->answer_exact;
   if (awaited) expect_answer(server, item);
-  auto bytes = std::make_shared<std::vector<std::byte>>(kRequestHeaderBytes + item->body.size());
+  auto& bytes = item->bytes;
   encode(item->request,
-         std::span<std::byte, kRequestHeaderBytes>(bytes->data(), kRequestHeaderBytes));
-  std::copy(item->body.begin(), item->body.end(), bytes->begin() + kRequestHeaderBytes);
-  auto head = message(server, true, kRequestTag, bytes->data(), bytes->size());
+         std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
+  auto head = message(server, true, kRequestTag, bytes.data(), bytes.size());
   head.timeout = links_.timeout;
   const bool ends_with_head = !awaited && item->payload_bytes == 0;
-  links_.engine->submit(std::move(head))
-      ->on_complete([bytes, item, ends_with_head](const Status& status) {
-        if (ends_with_head && item->work != nullptr) item->work->end_part(status);
-      });
+  links_.engine->submit(std::move(head))->on_complete([item, ends_with_head](const Status& status) {
+    if (ends_with_head && item->work != nullptr) item->work->end_part(status);
+  });
   if (item->payload_bytes == 0) return;
   auto payload = message(server, true, item->request.tag, const_cast<void*>(item->payload),
                          item->payload_bytes);
@@ -238,8 +240,7 @@ std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<s
   auto joined = join(std::move(operation), lanes_.size());
   auto work = joined->work();
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
-    auto item = make_item(kind, call);
-    item->body = body;
+    auto item = make_item(kind, call, body);
     item->answer_exact = false;  // an empty one
     item->work = joined;
     enqueue(server, std::move(item));
@@ -264,8 +265,7 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
   Call call;
   call.clock = clock;
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
-    auto item = make_item(RequestKind::kOptimizer, call);
-    item->body = encode(optimizer);
+    auto item = make_item(RequestKind::kOptimizer, call, encode(optimizer));
     enqueue(server, std::move(item));
   }
   if (timeout == 0) return {};
@@ -281,8 +281,7 @@ Status Client::create(const KeyDescription& key, const void* value, Nanos timeou
                                           " slices; split the tensor into several keys");
   }
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
-    auto item = make_item(RequestKind::kCreate, {});
-    item->body = body;
+    auto item = make_item(RequestKind::kCreate, {}, body);
     item->request.key = key.key;
     enqueue(server, std::move(item));
   }
@@ -301,8 +300,7 @@ Status Client::create(const KeyDescription& key, const void* value, Nanos timeou
   }
   const Status there = wait(flush(timeout));
   if (!there.ok()) return there;
-  auto item = make_item(RequestKind::kPublish, {});
-  item->body = body;
+  auto item = make_item(RequestKind::kPublish, {}, body);
   enqueue(0, std::move(item));
   return take_failure();
 }
@@ -312,10 +310,9 @@ Result<KeyDescription> Client::lookup(const std::string& name, Nanos timeout) {
   call.timeout = timeout;
   auto joined = join("lookup of '" + name + "'", 1);
   const auto work = joined->work();
-  auto item = make_item(RequestKind::kLookup, call);
+  auto item =
+      make_item(RequestKind::kLookup, call, std::as_bytes(std::span(name.data(), name.size())));
   auto answer = std::make_shared<std::vector<std::byte>>(kInlineMax);
-  item->body.assign(reinterpret_cast<const std::byte*>(name.data()),
-                    reinterpret_cast<const std::byte*>(name.data() + name.size()));
   item->answer = answer->data();
   item->answer_bytes = answer->size();
   item->answer_exact = false;

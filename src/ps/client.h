@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,7 +73,7 @@ class Client : public std::enable_shared_from_this<Client> {
  private:
   struct Item {
     Request request;
-    std::vector<std::byte> body;    // inline part
+    std::vector<std::byte> bytes;   // room for the header, then the inline part
     const void* payload = nullptr;  // separate; borrowed, or held by `keep`
     std::size_t payload_bytes = 0;
     std::shared_ptr<void> keep;
@@ -114,7 +115,9 @@ class Client : public std::enable_shared_from_this<Client> {
   Status refused(std::size_t server, std::int32_t tag);
   void finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
                      const std::shared_ptr<MessageInfo>& info, const Status& status);
-  std::shared_ptr<Item> make_item(RequestKind kind, const Call& call) const;
+  // `inlined`: what follows the header.
+  std::shared_ptr<Item> make_item(RequestKind kind, const Call& call,
+                                  std::span<const std::byte> inlined = {}) const;
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,
                                      const Call& call, std::string operation);
   Status wait(const std::shared_ptr<WorkState>& work);

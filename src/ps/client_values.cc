@@ -1,6 +1,5 @@
 // Client: tensors and rows.
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "ps/client.h"
@@ -54,15 +53,14 @@ std::shared_ptr<WorkState> Client::push(const KeyDescription& key, const void* d
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];
     const auto* from = static_cast<const std::byte*>(data) + slice.begin * width;
-    auto item = make_item(RequestKind::kPush, call);
+    const bool inlined = slice.count * width <= kInlineMax;
+    auto item = make_item(RequestKind::kPush, call, {from, inlined ? slice.count * width : 0});
     item->request.key = key.key;
     item->request.slice = static_cast<std::uint32_t>(i);
     item->request.dtype = key.dtype;
     item->request.count = slice.count;
     item->work = joined;
-    if (slice.count * width <= kInlineMax) {
-      item->body.assign(from, from + slice.count * width);
-    } else {
+    if (!inlined) {
       item->request.separate = true;
       item->payload = from;
       item->payload_bytes = slice.count * width;
@@ -148,16 +146,16 @@ std::shared_ptr<WorkState> Client::pull_rows(const KeyDescription& table, const 
   for (std::size_t server = 0; server < parts.size(); ++server) {
     for (std::size_t begin = 0; begin < parts[server].size(); begin += kIdsPerPull) {
       const std::size_t n = std::min(kIdsPerPull, parts[server].size() - begin);
-      auto item = make_item(RequestKind::kPullRows, call);
-      item->body.resize(n * sizeof(std::int64_t));
-      item->answer = values->data() + next * dim;
-      item->answer_bytes = n * dim * sizeof(float);
+      std::vector<std::int64_t> asked(n);
+      float* const answer = values->data() + next * dim;
       for (std::size_t i = 0; i < n; ++i) {
         const std::size_t id = parts[server][begin + i];
-        std::memcpy(item->body.data() + i * sizeof(std::int64_t), &wanted->ids[id],
-                    sizeof(std::int64_t));
+        asked[i] = wanted->ids[id];
         place[id] = next++;
       }
+      auto item = make_item(RequestKind::kPullRows, call, std::as_bytes(std::span(asked)));
+      item->answer = answer;
+      item->answer_bytes = n * dim * sizeof(float);
       item->request.key = table.key;
       item->request.count = n;
       items.emplace_back(server, std::move(item));

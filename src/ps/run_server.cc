@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kSlots = 16;                  // requests of a worker that may be on their way
 constexpr std::size_t kExpectedBytesMax = 4 << 20;  // of a worker's payloads at a time
 constexpr std::size_t kReplyWindowBytes = 2 << 20;  // to a worker; what is behind goes by priority
+constexpr std::size_t kCallsMax = 32;
 constexpr Nanos kNeverLate = 0;
 
 struct Event {
@@ -71,9 +72,11 @@ class Server {
     for (std::size_t w = 0; w < pairs_.size(); ++w) {
       for (std::size_t slot = 0; slot < kSlots; ++slot) post(w, slot);
     }
+    submit_calls();
     while (present_ > 0) {
       for (const Event& event : events_->take()) handle(event);
       drain_all();
+      submit_calls();
       if (links_.ends_with_stores && core_.is_over() && replies_.empty()) break;
     }
     return {};
@@ -115,12 +118,19 @@ class Server {
     request.timeout = kNeverLate;
     request.info = std::move(info);
     event.worker = worker;
-    const auto work = links_.engine->submit(std::move(request));
-    work->on_complete([events = events_, event](const Status& status) mutable {
+    exec::Engine::Call call;
+    call.message = std::move(request);
+    call.work = std::make_shared<WorkState>(links_.engine);
+    call.work->on_complete([events = events_, event](const Status& status) mutable {
       event.ok = status.ok();
       events->post(event);
     });
+    calls_.push_back(std::move(call));
+    if (calls_.size() >= kCallsMax) submit_calls();
   }
+
+  // Together: each submission is a look at all links.
+  void submit_calls() { links_.engine->submit(std::exchange(calls_, {})); }
 
   void post(std::size_t worker, std::size_t index) {
     Slot& slot = pairs_[worker].slots[index];
@@ -223,6 +233,7 @@ class Server {
   std::size_t present_ = pairs_.size();
   std::map<std::uint64_t, Reply> replies_;  // that are not sent whole yet
   std::uint64_t next_reply_ = 1;
+  std::vector<exec::Engine::Call> calls_;  // to submit
 };
 
 }  // namespace
