@@ -65,7 +65,7 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
     listens = !std::exchange(lane.listening, true);
     item->request.tag = next_tag_;
     next_tag_ = next_tag_ == INT32_MAX ? kFirstReplyTag : next_tag_ + 1;
-    if (item->answer_bytes > 0 || !item->answer_exact) awaited_.insert(item->request.tag);
+    if (item->answer_bytes > 0) awaited_.insert(item->request.tag);
     const std::uint64_t number = next_number_++;
     if (is_ordered(item->request.kind)) {
       lane.held.emplace(number, std::move(item));
@@ -138,14 +138,15 @@ void Client::pump(std::size_t server) {
 }
 
 void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
-  const bool awaited = item->answer_bytes > 0 || !item->answer_exact;
+  const bool awaited = item->answer_bytes > 0;
   if (awaited) expect_answer(server, item);
   auto& bytes = item->bytes;
   encode(item->request,
          std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
   auto head = message(server, true, kRequestTag, bytes.data(), bytes.size());
-  head.timeout = links_.timeout;
   const bool ends_with_head = !awaited && item->payload_bytes == 0;
+  // What nobody waits for here, others do: it may be late, but not lost.
+  if (ends_with_head && item->work != nullptr) head.timeout = links_.timeout;
   links_.engine->submit(std::move(head))->on_complete([item, ends_with_head](const Status& status) {
     if (ends_with_head && item->work != nullptr) item->work->end_part(status);
   });
@@ -159,10 +160,16 @@ void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
           MutexLock lock(self->mutex_);
           self->lanes_[server].in_flight -= item->payload_bytes;
         }
+        if (status.code() == Code::kTimeout) self->withdraw(server, *item);
         item->keep = nullptr;
         if (item->work != nullptr) item->work->end_part(status);
         self->pump(server);
       });
+}
+
+// The server has the request, or will: it is not to wait for the payload for ever.
+void Client::withdraw(std::size_t server, const Item& item) {
+  links_.engine->submit(message(server, true, item.request.tag, nullptr, 0));
 }
 
 void Client::expect_answer(std::size_t server, const std::shared_ptr<Item>& item) {
@@ -185,6 +192,7 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
                                          "; a worker may be behind, or the key not pushed by all")
                   .caused_by(status);
   }
+  if (status.code() == Code::kTimeout) take_late_answer(server, item);
   {
     MutexLock lock(mutex_);
     awaited_.erase(item->request.tag);
@@ -192,9 +200,13 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
     if (refusal != refusals_.end()) {
       outcome = refusal->second;
       refusals_.erase(refusal);
+    } else if (outcome.ok() && info->count == 0) {
+      refused_.emplace(item->request.tag, Refused{server, item->work});
+      return;
     } else if (outcome.ok() && item->answer_exact && info->count != item->answer_bytes) {
-      outcome = Status(Code::kFailedPrecondition,
-                       "server " + std::to_string(server) + " refused it; its log says why");
+      outcome = Status(Code::kCorrupt, "server " + std::to_string(server) + " answered " +
+                                           std::to_string(info->count) + " bytes instead of " +
+                                           std::to_string(item->answer_bytes));
     }
   }
   if (item->keep != nullptr && outcome.ok()) {
@@ -203,15 +215,23 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
   if (item->work != nullptr) item->work->end_part(outcome);
 }
 
+// An answer that nobody takes would fill the server's window to this worker.
+void Client::take_late_answer(std::size_t server, const std::shared_ptr<Item>& item) {
+  auto nowhere = std::make_shared<std::vector<std::byte>>(item->answer_bytes);
+  links_.engine->submit(message(server, false, item->request.tag, nowhere->data(), nowhere->size()))
+      ->on_complete([nowhere](const Status&) {});
+}
+
 void Client::listen_for_errors(std::size_t server) {
-  Lane& lane = lanes_[server];
-  auto note = message(server, false, kErrorTag, lane.error_bytes.data(), lane.error_bytes.size());
-  note.info = lane.error_info;
+  auto bytes = std::make_shared<std::vector<std::byte>>(kErrorNoteBytes);
+  auto info = std::make_shared<MessageInfo>();
+  auto note = message(server, false, kErrorTag, bytes->data(), bytes->size());
+  note.info = info;
   links_.engine->submit(std::move(note))
-      ->on_complete([self = weak_from_this(), bytes = &lane.error_bytes, info = lane.error_info,
-                     server](const Status& status) {
+      ->on_complete([self = weak_from_this(), bytes, info, server](const Status& status) {
         const auto client = self.lock();
-        if (!status.ok() || client == nullptr) return;
+        if (client == nullptr) return;
+        if (!status.ok()) return client->end_refused(server, status);
         const auto error = decode_error({bytes->data(), info->count});
         if (error.ok()) client->note_error(error.value());
         client->listen_for_errors(server);
@@ -220,12 +240,34 @@ void Client::listen_for_errors(std::size_t server) {
 
 void Client::note_error(const ErrorNote& note) {
   const Status status(note.code, note.text);
-  MutexLock lock(mutex_);
-  if (awaited_.count(note.tag) > 0) {
-    refusals_[note.tag] = status;
-  } else if (failure_.ok()) {
-    failure_ = status;
+  std::shared_ptr<JoinedWork> refused;
+  {
+    MutexLock lock(mutex_);
+    const auto waits = refused_.find(note.tag);
+    if (waits != refused_.end()) {
+      refused = std::move(waits->second.work);
+      refused_.erase(waits);
+    } else if (awaited_.count(note.tag) > 0) {
+      refusals_[note.tag] = status;
+    } else if (failure_.ok()) {
+      failure_ = status;
+    }
   }
+  if (refused != nullptr) refused->end_part(status);
+}
+
+// No note comes any more.
+void Client::end_refused(std::size_t server, const Status& why) {
+  std::vector<std::shared_ptr<JoinedWork>> works;
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(refused_, [&](const auto& each) {
+      if (each.second.server != server) return false;
+      works.push_back(each.second.work);
+      return true;
+    });
+  }
+  for (const auto& work : works) work->end_part(why);
 }
 
 Status Client::take_failure() {
@@ -241,18 +283,22 @@ std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<s
   auto work = joined->work();
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
     auto item = make_item(kind, call, body);
-    item->answer_exact = false;  // an empty one
+    item->answer = item->small_answer.data();
+    item->answer_bytes = item->small_answer.size();
+    item->answer_exact = false;
     item->work = joined;
     enqueue(server, std::move(item));
   }
   return work;
 }
 
-Status Client::open(const Rules& rules, Nanos timeout) {
+std::shared_ptr<WorkState> Client::begin_open(const Rules& rules, Nanos timeout) {
   Call call;
   call.timeout = timeout;
-  return wait(ask_all(RequestKind::kOpen, encode(rules), call, "kvstore"));
+  return ask_all(RequestKind::kOpen, encode(rules), call, "kvstore");
 }
+
+Status Client::open(const Rules& rules, Nanos timeout) { return wait(begin_open(rules, timeout)); }
 
 std::shared_ptr<WorkState> Client::flush(Nanos timeout) {
   Call call;
@@ -274,7 +320,8 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
   return (refused.ok() ? taken : refused).with_operation("set_optimizer");
 }
 
-Status Client::create(const KeyDescription& key, const void* value, Nanos timeout) {
+Result<std::shared_ptr<WorkState>> Client::begin_create(const KeyDescription& key,
+                                                        const void* value, Nanos timeout) {
   const std::vector<std::byte> body = encode(key);
   if (body.size() > kInlineMax) {
     return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +
@@ -298,14 +345,25 @@ Status Client::create(const KeyDescription& key, const void* value, Nanos timeou
     item->payload_bytes = slice.count * width;
     enqueue(static_cast<std::size_t>(slice.server), std::move(item));
   }
-  const Status there = wait(flush(timeout));
-  if (!there.ok()) return there;
+  return flush(timeout);
+}
+
+void Client::publish(const KeyDescription& key) {
+  const std::vector<std::byte> body = encode(key);
   auto item = make_item(RequestKind::kPublish, {}, body);
   enqueue(0, std::move(item));
+}
+
+Status Client::create(const KeyDescription& key, const void* value, Nanos timeout) {
+  const auto begun = begin_create(key, value, timeout);
+  if (!begun.ok()) return begun.status();
+  const Status there = wait(begun.value());
+  if (!there.ok()) return there;
+  publish(key);
   return take_failure();
 }
 
-Result<KeyDescription> Client::lookup(const std::string& name, Nanos timeout) {
+Client::Lookup Client::begin_lookup(const std::string& name, Nanos timeout) {
   Call call;
   call.timeout = timeout;
   auto joined = join("lookup of '" + name + "'", 1);
@@ -319,14 +377,19 @@ Result<KeyDescription> Client::lookup(const std::string& name, Nanos timeout) {
   item->keep = answer;
   item->work = joined;
   enqueue(0, std::move(item));
-  const Status status = wait(work);
+  return {work, answer};
+}
+
+Result<KeyDescription> Client::lookup(const std::string& name, Nanos timeout) {
+  const Lookup begun = begin_lookup(name, timeout);
+  const Status status = wait(begun.work);
   if (status.code() == Code::kTimeout) {
     return Status(Code::kTimeout, "key '" + name +
                                       "' not initialised: worker 0 has not called init " +
                                       "for it within " + seconds_text(timeout));
   }
   if (!status.ok()) return status;
-  return decode_key(*answer);
+  return decode_key(*begun.answer);
 }
 
 void Client::clock(std::uint64_t clock) {

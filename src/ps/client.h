@@ -7,6 +7,7 @@
 // (kClock, kFlush, kLeave) goes when all that was called before it has gone.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,11 +35,21 @@ class Client : public std::enable_shared_from_this<Client> {
 
   // Opens the store on all servers. Blocks.
   Status open(const Rules& rules, Nanos timeout);
+  std::shared_ptr<WorkState> begin_open(const Rules& rules, Nanos timeout);
   // Worker 0: makes the key on all servers, with its value if it is dense, and publishes it.
   // Blocks.
   Status create(const KeyDescription& key, const void* value, Nanos timeout);
+  // The same in two steps: publish() when the Work has ended well. `value` is borrowed until then.
+  Result<std::shared_ptr<WorkState>> begin_create(const KeyDescription& key, const void* value,
+                                                  Nanos timeout);
+  void publish(const KeyDescription& key);
   // What the directory says of the name, once it is there. Blocks.
   Result<KeyDescription> lookup(const std::string& name, Nanos timeout);
+  struct Lookup {
+    std::shared_ptr<WorkState> work;
+    std::shared_ptr<std::vector<std::byte>> answer;  // for decode_key(), when the Work is done
+  };
+  Lookup begin_lookup(const std::string& name, Nanos timeout);
   // From `clock` on. With a timeout blocks until the servers have agreed; 0: does not, and a
   // refusal is a failure that take_failure() tells.
   Status set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock, Nanos timeout);
@@ -79,7 +90,8 @@ class Client : public std::enable_shared_from_this<Client> {
     std::shared_ptr<void> keep;
     void* answer = nullptr;  // where to
     std::size_t answer_bytes = 0;
-    bool answer_exact = true;  // a shorter one is a refusal
+    bool answer_exact = true;                  // else any length but 0, which is a refusal
+    std::array<std::byte, 16> small_answer{};  // for requests whose answer says nothing more
     Nanos timeout = 0;
     std::shared_ptr<JoinedWork> work;  // one part of it; may be null
   };
@@ -97,8 +109,6 @@ class Client : public std::enable_shared_from_this<Client> {
     std::size_t in_flight = 0;
     bool submitting = false;  // one thread submits at a time, so that order is kept
     bool listening = false;
-    std::vector<std::byte> error_bytes = std::vector<std::byte>(kErrorNoteBytes);
-    std::shared_ptr<MessageInfo> error_info = std::make_shared<MessageInfo>();
   };
 
   std::shared_ptr<JoinedWork> join(std::string operation, std::size_t parts);
@@ -112,7 +122,9 @@ class Client : public std::enable_shared_from_this<Client> {
                                std::size_t bytes) const;
   void listen_for_errors(std::size_t server);
   void note_error(const ErrorNote& note);
-  Status refused(std::size_t server, std::int32_t tag);
+  void end_refused(std::size_t server, const Status& why);
+  void take_late_answer(std::size_t server, const std::shared_ptr<Item>& item);
+  void withdraw(std::size_t server, const Item& item);
   void finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
                      const std::shared_ptr<MessageInfo>& info, const Status& status);
   // `inlined`: what follows the header.
@@ -130,6 +142,12 @@ class Client : public std::enable_shared_from_this<Client> {
   std::uint64_t next_number_ SYNCLINE_GUARDED_BY(mutex_) = 1;
   std::set<std::int32_t> awaited_ SYNCLINE_GUARDED_BY(mutex_);  // tags of answers
   std::map<std::int32_t, Status> refusals_ SYNCLINE_GUARDED_BY(mutex_);
+  struct Refused {
+    std::size_t server;
+    std::shared_ptr<JoinedWork> work;
+  };
+  // By tag; the notes that say why are still on their way.
+  std::map<std::int32_t, Refused> refused_ SYNCLINE_GUARDED_BY(mutex_);
   Status failure_ SYNCLINE_GUARDED_BY(mutex_);
 };
 

@@ -143,9 +143,10 @@ std::shared_ptr<WorkState> Client::pull_rows(const KeyDescription& table, const 
   std::vector<std::size_t> place(wanted->ids.size());  // of a distinct id's row in `values`
   std::size_t next = 0;
   const auto parts = by_server(wanted->ids, servers());
+  const std::size_t rows_max = std::min(kIdsPerPull, kRowBytesMax / (dim * sizeof(float)));
   for (std::size_t server = 0; server < parts.size(); ++server) {
-    for (std::size_t begin = 0; begin < parts[server].size(); begin += kIdsPerPull) {
-      const std::size_t n = std::min(kIdsPerPull, parts[server].size() - begin);
+    for (std::size_t begin = 0; begin < parts[server].size(); begin += rows_max) {
+      const std::size_t n = std::min(rows_max, parts[server].size() - begin);
       std::vector<std::int64_t> asked(n);
       float* const answer = values->data() + next * dim;
       for (std::size_t i = 0; i < n; ++i) {

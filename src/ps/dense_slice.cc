@@ -26,6 +26,10 @@ DenseSlice::DenseSlice(int workers, const Rules& rules, bool immediate, DType ty
 
 DType DenseSlice::wide_type() const { return kernels::accumulate_type(type_); }
 
+bool DenseSlice::steps(const UpdateRule& rule) const {
+  return rule.optimizer != nullptr && wide_type() == DType::kF32;
+}
+
 Buffer DenseSlice::widen(Buffer data) {
   if (wide_type() == type_) return data;
   Buffer wide = buffers_->take(wide_bytes());
@@ -91,7 +95,7 @@ void DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
                     static_cast<int>(round.contributions));
     }
   }
-  if (rule.optimizer == nullptr) {
+  if (!steps(rule)) {
     ages.count(round.age);
     replace(std::move(sum));
     return;
@@ -103,7 +107,7 @@ void DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
 void DenseSlice::apply(Contribution contribution, const UpdateRule& rule) {
   const std::uint64_t age = age_of(contribution.worker);
   Buffer gradient = widen(std::move(contribution.data));
-  if (rule.optimizer != nullptr) {
+  if (steps(rule)) {
     step(gradient, rule, age);
   } else {
     ages.count(age);

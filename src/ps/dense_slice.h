@@ -19,7 +19,8 @@ class DenseSlice : public Part {
              Buffers& buffers);
 
   void assign(Buffer data);  // of the key's type
-  bool assigned() const { return value_ != nullptr; }
+  bool is_table() const override { return false; }
+  bool has_value() const override { return value_ != nullptr; }
 
   Result<std::size_t> push_bytes(const Request& push) const override;
   void keep(Contribution contribution) override;
@@ -37,6 +38,8 @@ class DenseSlice : public Part {
     bool scaled = false;
   };
   DType wide_type() const;
+  // Optimisers know f32 weights; values of other types are sums in every store.
+  bool steps(const UpdateRule& rule) const;
   std::size_t wide_bytes() const { return count_ * size_of(wide_type()); }
   Buffer widen(Buffer data);
   Buffer writable(Buffer value);

@@ -64,6 +64,10 @@ class Part {
       : gate(workers, rules, immediate), seen_(static_cast<std::size_t>(workers)) {}
   virtual ~Part() = default;
 
+  virtual bool is_table() const = 0;
+  // It may be pushed to and pulled.
+  virtual bool has_value() const = 0;
+
   // Elements of type() that a push of this request carries. Not ok: it does not fit.
   virtual Result<std::size_t> push_bytes(const Request& push) const = 0;
   // Keeps it for its round.

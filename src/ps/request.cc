@@ -12,6 +12,7 @@ constexpr std::uint8_t kRequestVersion = 1;
 constexpr std::uint8_t kSeparate = 1;
 constexpr std::uint8_t kContinues = 2;
 constexpr std::size_t kSlicesMax = 1 << 20;
+constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 48;  // bytes of them do not overflow
 
 Status malformed(const char* what) {
   return Status(Code::kCorrupt, std::string(what) +
@@ -59,7 +60,7 @@ std::optional<optim::Optimizer> get_optimizer(ByteReader& in) {
   const auto flags = in.get<std::uint8_t>();
   double numbers[11];
   for (double& number : numbers) number = get_double(in);
-  if (!x.has_value() || !in.ok()) return std::nullopt;
+  if (!x.has_value() || flags > 3 || !in.ok()) return std::nullopt;
   x->nesterov((flags & 1) != 0).centered((flags & 2) != 0);
   x->lr(numbers[0]).weight_decay(numbers[1]).momentum(numbers[2]).dampening(numbers[3]);
   x->betas(numbers[4], numbers[5]).eps(numbers[6]).alpha(numbers[7]).lr_decay(numbers[8]);
@@ -106,15 +107,17 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   const auto flags = in.get<std::uint8_t>();
   request.separate = (flags & kSeparate) != 0;
   request.continues = (flags & kContinues) != 0;
-  in.get<std::uint16_t>();
+  std::uint32_t reserved = in.get<std::uint16_t>();
   request.inlined = in.get<std::uint32_t>();
-  in.get<std::uint32_t>();
+  reserved |= in.get<std::uint32_t>();
   request.clock = in.get<std::uint64_t>();
   request.count = in.get<std::uint64_t>();
   request.samples = get_double(in);
   const bool known = version == kRequestVersion && kind >= 1 &&
                      kind <= static_cast<std::uint8_t>(RequestKind::kStats) && dtype < kDTypeCount;
-  if (!in.ok() || !known || request.inlined != in.remaining() || request.tag < 0 ||
+  const bool plain = flags <= (kSeparate | kContinues) && reserved == 0;
+  if (!in.ok() || !known || !plain || request.inlined != in.remaining() ||
+      request.inlined > kInlineMax || request.tag < kFirstReplyTag ||
       !std::isfinite(request.samples) || request.samples < 0) {
     return malformed("a store's request");
   }
@@ -160,11 +163,19 @@ Result<KeyDescription> decode_key(std::span<const std::byte> bytes) {
   key.dtype = static_cast<DType>(dtype);
   key.table = (flags & 1) != 0;
   key.init.kind = static_cast<RowInit::Kind>(init);
+  const bool fits =
+      key.table ? key.count >= 1 && key.count <= kRowElementsMax : key.count <= kElementsMax;
+  if (key.name.empty() || !fits || (key.table && key.dtype != DType::kF32)) {
+    return malformed("a key");
+  }
   if ((flags & 2) != 0 && !(key.optimizer = get_optimizer(in)).has_value()) {
     return malformed("a key's optimiser");
   }
   const auto slices = in.get<std::uint32_t>();
-  if (slices > kSlicesMax || slices * std::size_t{10} > in.remaining()) return malformed("a key");
+  if (slices > kSlicesMax || slices * std::size_t{10} > in.remaining() ||
+      (key.table && slices > 0)) {
+    return malformed("a key");
+  }
   std::size_t begin = 0;
   for (std::uint32_t i = 0; i < slices; ++i) {
     const auto count = in.get<std::uint64_t>();
@@ -191,8 +202,9 @@ Result<Rules> decode_rules(std::span<const std::byte> bytes) {
   rules.bound = in.get<std::uint64_t>();
   const auto combine = in.get<std::uint8_t>();
   rules.combine = static_cast<Combine>(combine);
-  rules.scale_by_age = in.get<std::uint8_t>() != 0;
-  if (!in.at_end() || combine > 1) return malformed("a store's rules");
+  const auto scales = in.get<std::uint8_t>();
+  rules.scale_by_age = scales != 0;
+  if (!in.at_end() || combine > 1 || scales > 1) return malformed("a store's rules");
   return rules;
 }
 

@@ -27,10 +27,15 @@ inline constexpr std::size_t kRequestHeaderBytes = 56;
 inline constexpr std::size_t kInlineMax = 16 << 10;
 inline constexpr std::size_t kRequestBytesMax = kRequestHeaderBytes + kInlineMax;
 inline constexpr std::size_t kKeyNameMax = 1024;
+// Of one push of rows with their ids, and of the rows that one pull asks for: what a request may
+// make a server hold. So one row with its id is no longer either.
+inline constexpr std::size_t kRowBytesMax = 4 << 20;
+inline constexpr std::uint64_t kRowElementsMax =
+    (kRowBytesMax - sizeof(std::int64_t)) / sizeof(float);
 
 // The numeric values travel on the wire: never renumber.
 enum class RequestKind : std::uint8_t {
-  kOpen = 1,       // inline: Rules. Of each store first
+  kOpen = 1,       // inline: Rules; answer: the same. Of each store first
   kCreate = 2,     // inline: KeyDescription. Worker 0 only
   kAssign = 3,     // payload: the slice's first value. Worker 0 only
   kPublish = 4,    // inline: KeyDescription; to server 0, which keeps the directory. Worker 0 only
@@ -39,7 +44,7 @@ enum class RequestKind : std::uint8_t {
   kPush = 7,       // payload: the slice's contribution
   kPull = 8,       // answer: the slice
   kClock = 9,      // all clocks below header.clock have ended
-  kFlush = 10,     // empty answer when all earlier requests have been taken
+  kFlush = 10,     // answer: a byte of 0, when all earlier requests have been taken
   kLeave = 11,     // this worker uses the store no more
   kPushRows = 12,  // payload: count ids (i64), then their gradients (f32)
   kPullRows = 13,  // payload: count ids (i64); answer: their rows (f32)

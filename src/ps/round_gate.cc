@@ -49,7 +49,7 @@ bool RoundGate::may_read(int worker, std::uint64_t clock, const ClockTable& cloc
     if (!clocks.admits(clock)) return false;
     return std::none_of(rounds_.begin(), rounds_.end(), [&](const auto& each) {
       const auto& [at, round] = each;
-      const bool owed = rules_.bound != kUnbounded && at + rules_.bound < clock;
+      const bool owed = at < clock && clock - at > rules_.bound;
       return round.of[own].under_way > 0 || (owed && round.under_way > 0);
     });
   }

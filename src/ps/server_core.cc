@@ -1,12 +1,20 @@
 #include "ps/server_core.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace syncline::ps {
 namespace {
 
+// The answer to a flush: an empty one would be a refusal.
+constexpr std::array<std::byte, 1> kTaken{};
+constexpr std::size_t kOptimizersMax = 1 << 16;
+
 Status refusal(Code code, std::string why) { return Status(code, std::move(why)); }
+
+// What a request costs while it waits for others.
+std::size_t waiting_cost(const Request& request) { return sizeof(Request) + request.inlined; }
 
 }  // namespace
 
@@ -38,16 +46,19 @@ Status ServerCore::open(int worker, const Request& request, Inline body) {
                    "consistency and reduction on all of them"));
     return {};
   }
-  reply(worker, request, {});
+  reply(worker, request, encode(rules.value()));  // not empty, as a refusal's answer is
   return {};
 }
 
 Status ServerCore::serve(Store& store, int worker, const Request& request, Inline body) {
+  const bool makes = request.kind == RequestKind::kCreate || request.kind == RequestKind::kAssign ||
+                     request.kind == RequestKind::kPublish;
+  if (makes && worker != 0) return refusal(Code::kCorrupt, "only worker 0 makes keys");
   switch (request.kind) {
     case RequestKind::kOpen:
       break;
     case RequestKind::kCreate:
-      return create(store, request, body);
+      return create(store, body);
     case RequestKind::kPublish:
       return publish(store, body);
     case RequestKind::kLookup:
@@ -68,10 +79,10 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
       return status;
     }
     case RequestKind::kFlush:
-      flush(worker, request);
-      return {};
+      return flush(worker, request);
     case RequestKind::kLeave:
       leave(store, worker);
+      retire(request.store);
       return {};
     case RequestKind::kStats:
       stats(store, worker, request);
@@ -80,9 +91,12 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
   return refusal(Code::kCorrupt, "a request of an unknown kind");
 }
 
-Status ServerCore::create(Store& store, const Request& request, Inline body) {
+Status ServerCore::create(Store& store, Inline body) {
   auto description = decode_key(body);
   if (!description.ok()) return description.status();
+  if (description->optimizer.has_value() && !check(*description->optimizer).ok()) {
+    return refusal(Code::kCorrupt, "a table's optimiser that does not verify");
+  }
   const auto [at, made] = store.keys.try_emplace(description->key);
   if (!made) return refusal(Code::kCorrupt, "a key that exists is created again");
   Key& key = at->second;
@@ -100,7 +114,6 @@ Status ServerCore::create(Store& store, const Request& request, Inline body) {
     key.parts[static_cast<std::uint32_t>(i)] = std::make_unique<DenseSlice>(
         workers_, store.rules, immediate, d.dtype, d.slices[i].count, buffers_);
   }
-  (void)request;
   return {};
 }
 
@@ -111,6 +124,7 @@ Status ServerCore::publish(Store& store, Inline body) {
   const auto& bytes = store.directory[name] = {body.begin(), body.end()};
   const auto waits = [&](const Lookup& each) {
     if (each.name != name) return false;
+    let_go(each.worker, waiting_cost(each.request));
     reply(each.worker, each.request, bytes);
     return true;
   };
@@ -119,11 +133,14 @@ Status ServerCore::publish(Store& store, Inline body) {
 }
 
 Status ServerCore::lookup(Store& store, int worker, const Request& request, Inline body) {
+  if (body.size() > kKeyNameMax) return refusal(Code::kCorrupt, "a key's name that is too long");
   std::string name(reinterpret_cast<const char*>(body.data()), body.size());
   const auto found = store.directory.find(name);
   if (found != store.directory.end()) {
     reply(worker, request, found->second);
   } else {
+    const Status fits = wait_with(worker, waiting_cost(request));
+    if (!fits.ok()) return fits;
     store.lookups.push_back({worker, request, std::move(name)});
   }
   return {};
@@ -137,9 +154,16 @@ Status ServerCore::set_optimizer(Store& store, int worker, const Request& reques
   if (store.optimizers.empty() && !store.keys.empty() && !store.rules.is_bulk()) {
     return refusal(Code::kFailedPrecondition, "set_optimizer comes before the first init");
   }
+  if (optimizer->kind() == optim::Kind::kRowwiseAdagrad) {
+    return refusal(Code::kInvalidArgument, "row-wise optimisers are for tables");
+  }
+  if (store.optimizers.size() >= kOptimizersMax) {
+    return refusal(Code::kExhausted, "a store keeps at most 65536 optimisers of open clocks");
+  }
   Store::Setting& setting = store.optimizers[request.clock];
   setting.set_by.resize(static_cast<std::size_t>(workers_));
   const std::size_t turn = setting.set_by[static_cast<std::size_t>(worker)]++;
+  if (turn >= kOptimizersMax) return refusal(Code::kExhausted, "too many optimisers in one clock");
   if (turn == setting.in_turn.size()) {
     setting.in_turn.push_back(optimizer.value());
   } else if (encode(setting.in_turn[turn]) != encode(optimizer.value())) {
@@ -182,7 +206,8 @@ Part* ServerCore::find_part(Store& store, const Request& request) {
 Status ServerCore::push(Store& store, int worker, const Request& request, Inline body) {
   Part* const part = find_part(store, request);
   // The payload comes all the same, so that a refusal of it would have to take it too.
-  if (part == nullptr) return refusal(Code::kCorrupt, "a push to a slice that is not here");
+  const Status fits = check_push(store, part, worker, request);
+  if (!fits.ok()) return fits;
   const auto bytes = part->push_bytes(request);
   if (!bytes.ok()) return refusal(Code::kCorrupt, "a push that " + bytes.status().message());
   if (request.separate ? !body.empty() : body.size() != bytes.value()) {
@@ -195,7 +220,7 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
   payload.data = buffers_.take(payload.bytes);
   Status late;
   if (request.kind != RequestKind::kAssign) {
-    const auto layer = part->gate.begin_push(worker, request.clock, request.continues);
+    const auto layer = place_push(store, *part, worker, request);
     late = layer.status();
     payload.layer = layer.ok() ? layer.value() : -1;
   }
@@ -211,21 +236,58 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
   return {};
 }
 
+Status ServerCore::check_push(const Store& store, const Part* part, int worker,
+                              const Request& request) const {
+  if (part == nullptr) return refusal(Code::kCorrupt, "a push to a slice that is not here");
+  if (part->is_table() != (request.kind == RequestKind::kPushRows)) {
+    return refusal(Code::kCorrupt, "a push of rows to a tensor, or of a tensor to a table");
+  }
+  if (request.kind == RequestKind::kAssign) {
+    if (!part->has_value()) return {};
+    return refusal(Code::kCorrupt, "a first value for a slice that has one");
+  }
+  if (!part->has_value()) return refusal(Code::kCorrupt, "a push to a slice without a value");
+  const std::uint64_t now = store.clocks.clock_of(worker);
+  if (request.clock <= now || request.clock - now <= kClocksAheadMax) return {};
+  return refusal(Code::kCorrupt, "a push of a clock that is far away");
+}
+
+// Its layer; not ok: it comes too late.
+Result<int> ServerCore::place_push(Store& store, Part& part, int worker, const Request& request) {
+  if (!store.clocks.active(worker)) {
+    return refusal(Code::kFailedPrecondition, "a push after this worker has left the store");
+  }
+  if (request.clock < store.clocks.clock_of(worker)) {
+    return refusal(Code::kFailedPrecondition, "a push of clock " + std::to_string(request.clock) +
+                                                  ", which this worker has ended");
+  }
+  const bool continues = request.continues && part.is_table();
+  return part.gate.begin_push(worker, request.clock, continues);
+}
+
 void ServerCore::on_payload(std::uint64_t id, bool arrived) {
   const auto at = payloads_.find(id);
   if (at == payloads_.end()) return;
   Payload payload = std::move(at->second);
   payloads_.erase(at);
   const int worker = payload.worker;
+  const Request request = payload.request;
+  const bool counted = payload.layer >= 0 && request.kind != RequestKind::kAssign;
   if (arrived) {
     take_in(std::move(payload));
-  } else if (payload.layer >= 0) {
-    Store& store = stores_.at(payload.request.store);
-    Part& part = *find_part(store, payload.request);
-    part.gate.end_push(worker, payload.request.clock);
-    settle(store, part);
+  } else if (counted) {
+    settle_push(request, worker);
   }
   answer_flushes(worker);
+  retire(request.store);
+}
+
+// The push has ended, one way or the other.
+void ServerCore::settle_push(const Request& request, int worker) {
+  Store& store = stores_.at(request.store);
+  Part& part = *find_part(store, request);
+  part.gate.end_push(worker, request.clock);
+  settle(store, part);
 }
 
 void ServerCore::take_in(Payload payload) {
@@ -250,9 +312,7 @@ void ServerCore::take_in(Payload payload) {
     const std::string bad = table.refuse_ids(ids, contribution.count);
     if (!bad.empty()) {
       refuse(payload.worker, request, refusal(Code::kInvalidArgument, bad));
-      part.gate.end_push(payload.worker, request.clock);
-      settle(store, part);
-      return;
+      return settle_push(request, payload.worker);
     }
   }
   if (part.gate.immediate()) {
@@ -260,30 +320,39 @@ void ServerCore::take_in(Payload payload) {
   } else {
     part.keep(std::move(contribution));
   }
-  part.gate.end_push(payload.worker, request.clock);
-  settle(store, part);
+  settle_push(request, payload.worker);
 }
 
 Status ServerCore::pull(Store& store, int worker, const Request& request, Inline body) {
   Part* const part = find_part(store, request);
   if (part == nullptr) return refusal(Code::kCorrupt, "a pull from a slice that is not here");
-  WaitingPull pull{worker, request, nullptr};
-  if (request.kind == RequestKind::kPullRows) {
-    auto* const table = dynamic_cast<TablePart*>(part);
-    const std::size_t bytes = body.size();
-    if (table == nullptr || bytes != request.count * sizeof(std::int64_t)) {
-      return refusal(Code::kCorrupt, "a pull of rows that does not verify");
-    }
-    pull.ids = buffers_.take(bytes);
-    std::copy(body.begin(), body.end(), pull.ids.get());
-    const std::string bad =
-        table->refuse_ids(reinterpret_cast<const std::int64_t*>(pull.ids.get()), request.count);
-    if (!bad.empty()) return refusal(Code::kInvalidArgument, bad);
+  if (part->is_table() != (request.kind == RequestKind::kPullRows) || !part->has_value()) {
+    return refusal(Code::kCorrupt, "a pull that does not fit its key");
   }
+  WaitingPull pull{worker, request, nullptr};
+  if (part->is_table()) {
+    const Status read = read_ids(static_cast<TablePart&>(*part), pull, body);
+    if (!read.ok()) return read;
+  }
+  const Status fits = wait_with(worker, waiting_cost(request));
+  if (!fits.ok()) return fits;
   part->gate.note_pull(worker, request.clock);
   part->waiting.push_back(std::move(pull));
   settle(store, *part);
   return {};
+}
+
+Status ServerCore::read_ids(const TablePart& table, WaitingPull& pull, Inline body) {
+  const std::size_t count = body.size() / sizeof(std::int64_t);
+  if (body.size() % sizeof(std::int64_t) != 0 || pull.request.count != count || count == 0 ||
+      table.pull_bytes(count) > kRowBytesMax) {
+    return refusal(Code::kCorrupt, "a pull of rows that does not verify");
+  }
+  pull.ids = buffers_.take(body.size());
+  std::copy(body.begin(), body.end(), pull.ids.get());
+  const std::string bad =
+      table.refuse_ids(reinterpret_cast<const std::int64_t*>(pull.ids.get()), count);
+  return bad.empty() ? Status() : refusal(Code::kInvalidArgument, bad);
 }
 
 // Closes what may close and answers what may be answered.
@@ -294,6 +363,7 @@ void ServerCore::settle(Store& store, Part& part) {
   }
   std::erase_if(part.waiting, [&](const WaitingPull& pull) {
     if (!part.gate.may_read(pull.worker, pull.request.clock, store.clocks)) return false;
+    let_go(pull.worker, waiting_cost(pull.request));
     auto answer = part.answer(pull);
     const std::size_t bytes = answer->count * size_of(answer->type);
     actions_.replies.push_back(
@@ -310,8 +380,37 @@ void ServerCore::settle_all(Store& store) {
 
 void ServerCore::leave(Store& store, int worker) {
   store.clocks.leave(worker);
-  std::erase_if(store.lookups, [&](const Lookup& each) { return each.worker == worker; });
+  std::erase_if(store.lookups, [&](const Lookup& each) {
+    if (each.worker != worker) return false;
+    let_go(worker, waiting_cost(each.request));
+    return true;
+  });
   settle_all(store);
+}
+
+// Nobody uses the store any more, and nothing is under way to it: its memory is free.
+void ServerCore::retire(std::uint16_t number) {
+  Store& store = stores_.at(number);
+  if (store.clocks.slowest() >= 0 || store.keys.empty()) return;
+  const auto into = [number](const auto& each) { return each.second.request.store == number; };
+  if (std::any_of(payloads_.begin(), payloads_.end(), into)) return;
+  store.keys.clear();
+  store.directory.clear();
+}
+
+Status ServerCore::wait_with(int worker, std::size_t bytes) {
+  std::size_t& waiting = waiting_bytes_[static_cast<std::size_t>(worker)];
+  if (waiting + bytes > kWaitingBytesMax) {
+    return refusal(Code::kExhausted,
+                   "too many of this worker's requests wait for other workers; wait for some of "
+                   "them before more are made");
+  }
+  waiting += bytes;
+  return {};
+}
+
+void ServerCore::let_go(int worker, std::size_t bytes) {
+  waiting_bytes_[static_cast<std::size_t>(worker)] -= bytes;
 }
 
 void ServerCore::on_gone(int worker) {
@@ -321,7 +420,7 @@ void ServerCore::on_gone(int worker) {
     if (payload.worker == worker) lost.push_back(id);
   }
   for (const std::uint64_t id : lost) on_payload(id, false);
-  std::erase_if(flushes_, [&](const auto& each) { return each.first == worker; });
+  std::erase_if(flushes_, [&](const Flush& each) { return each.worker == worker; });
   for (auto& [number, store] : stores_) {
     for (auto& [key_number, key] : store.keys) {
       for (auto& [slice, part] : key.parts) {
@@ -329,20 +428,34 @@ void ServerCore::on_gone(int worker) {
                       [&](const WaitingPull& pull) { return pull.worker == worker; });
       }
     }
+    std::erase_if(store.lookups, [&](const Lookup& each) { return each.worker == worker; });
+  }
+  waiting_bytes_[static_cast<std::size_t>(worker)] = 0;
+  for (auto& [number, store] : stores_) {
     leave(store, worker);
+    retire(number);
   }
 }
 
-void ServerCore::flush(int worker, const Request& request) {
-  flushes_.emplace_back(worker, request);
+Status ServerCore::flush(int worker, const Request& request) {
+  const Status fits = wait_with(worker, waiting_cost(request));
+  if (!fits.ok()) return fits;
+  flushes_.push_back({worker, request, next_id_});
   answer_flushes(worker);
+  return {};
 }
 
 void ServerCore::answer_flushes(int worker) {
-  if (flushes_.empty() || expected_bytes(worker) > 0) return;
-  std::erase_if(flushes_, [&](const auto& each) {
-    if (each.first != worker) return false;
-    reply(worker, each.second, {});
+  std::uint64_t oldest = UINT64_MAX;
+  for (const auto& [id, payload] : payloads_) {  // in the order of ids
+    if (payload.worker != worker) continue;
+    oldest = id;
+    break;
+  }
+  std::erase_if(flushes_, [&](const Flush& each) {
+    if (each.worker != worker || oldest < each.before) return false;
+    let_go(worker, waiting_cost(each.request));
+    reply(worker, each.request, kTaken);
     return true;
   });
 }
@@ -381,7 +494,8 @@ bool ServerCore::is_ahead(int worker) const {
   return std::any_of(stores_.begin(), stores_.end(), [&](const auto& each) {
     const Store& store = each.second;
     return store.rules.bound != kUnbounded && store.clocks.active(worker) &&
-           store.clocks.clock_of(worker) > store.clocks.closed() + store.rules.bound + 1;
+           store.clocks.clock_of(worker) > store.clocks.closed() + 1 &&
+           store.clocks.clock_of(worker) - store.clocks.closed() - 1 > store.rules.bound;
   });
 }
 
@@ -400,7 +514,10 @@ void ServerCore::reply(int worker, const Request& request, std::span<const std::
 // The note goes first; then an empty answer ends what waits for one.
 void ServerCore::refuse(int worker, const Request& request, const Status& why) {
   std::string text = why.message();
-  if (request.kind >= RequestKind::kPush) {
+  const bool of_key = request.kind == RequestKind::kPush || request.kind == RequestKind::kPull ||
+                      request.kind == RequestKind::kPushRows ||
+                      request.kind == RequestKind::kPullRows;
+  if (of_key) {
     const auto store = stores_.find(request.store);
     if (store != stores_.end()) text = key_name(store->second, request) + ": " + text;
   }
@@ -408,7 +525,9 @@ void ServerCore::refuse(int worker, const Request& request, const Status& why) {
   note.tag = kErrorTag;
   reply(worker, note, encode(ErrorNote{request.tag, why.code(), std::move(text)}));
   const bool awaited = request.kind == RequestKind::kOpen || request.kind == RequestKind::kLookup ||
-                       request.kind == RequestKind::kPull || request.kind == RequestKind::kPullRows;
+                       request.kind == RequestKind::kPull ||
+                       request.kind == RequestKind::kPullRows ||
+                       request.kind == RequestKind::kFlush;
   if (awaited) reply(worker, request, {});
 }
 

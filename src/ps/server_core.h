@@ -46,7 +46,13 @@ struct Actions {
 // Confined.
 class ServerCore {
  public:
-  ServerCore(int workers, int server) : workers_(workers), server_(server), here_(workers, true) {}
+  // Of one worker's requests that wait for others: beyond it they are refused.
+  static constexpr std::size_t kWaitingBytesMax = 64 << 20;
+  // How far a push may be ahead of its worker's clock: an urgent one overtakes the news of it.
+  static constexpr std::uint64_t kClocksAheadMax = 1 << 16;
+
+  ServerCore(int workers, int server)
+      : workers_(workers), server_(server), here_(workers, true), waiting_bytes_(workers) {}
 
   // A whole request message. Not ok: the worker breaks the rules, call on_gone().
   Status on_request(int worker, std::span<const std::byte> message);
@@ -89,6 +95,11 @@ class ServerCore {
     std::map<std::string, std::vector<std::byte>> directory;
     std::vector<Lookup> lookups;
   };
+  struct Flush {
+    int worker;
+    Request request;
+    std::uint64_t before;  // waits for the payloads with lower ids
+  };
   struct Payload {
     int worker = 0;
     Request request;
@@ -100,20 +111,28 @@ class ServerCore {
 
   Status open(int worker, const Request& request, Inline body);
   Status serve(Store& store, int worker, const Request& request, Inline body);
-  Status create(Store& store, const Request& request, Inline body);
+  Status create(Store& store, Inline body);
   Status lookup(Store& store, int worker, const Request& request, Inline body);
   Status publish(Store& store, Inline body);
   Status set_optimizer(Store& store, int worker, const Request& request, Inline body);
   Status push(Store& store, int worker, const Request& request, Inline body);
+  Status check_push(const Store& store, const Part* part, int worker, const Request& request) const;
+  Result<int> place_push(Store& store, Part& part, int worker, const Request& request);
   Status pull(Store& store, int worker, const Request& request, Inline body);
-  void flush(int worker, const Request& request);
+  Status read_ids(const TablePart& table, WaitingPull& pull, Inline body);
+  Status flush(int worker, const Request& request);
   void stats(const Store& store, int worker, const Request& request);
 
   void take_in(Payload payload);
   void settle(Store& store, Part& part);
   void settle_all(Store& store);
+  void settle_push(const Request& request, int worker);
   void leave(Store& store, int worker);
   static void forget_optimizers(Store& store);
+  void retire(std::uint16_t number);
+  // Counts what waits for others.
+  Status wait_with(int worker, std::size_t bytes);
+  void let_go(int worker, std::size_t bytes);
   UpdateRule rule_at(const Store& store, std::uint64_t clock) const;
   Part* find_part(Store& store, const Request& request);
   void reply(int worker, const Request& request, std::span<const std::byte> bytes);
@@ -127,7 +146,8 @@ class ServerCore {
   Buffers buffers_;
   std::map<std::uint16_t, Store> stores_;
   std::map<std::uint64_t, Payload> payloads_;  // asked for
-  std::vector<std::pair<int, Request>> flushes_;
+  std::vector<Flush> flushes_;
+  std::vector<std::size_t> waiting_bytes_;  // by worker
   std::uint64_t next_id_ = 1;
   Actions actions_;
 };

@@ -84,12 +84,15 @@ std::string TablePart::refuse_ids(const std::int64_t* ids, std::size_t count) co
 }
 
 Result<std::size_t> TablePart::push_bytes(const Request& push) const {
-  constexpr std::size_t kRowsMax = std::size_t{1} << 31;
-  if (push.dtype == DType::kF32 && push.count <= kRowsMax) {
-    return push.count * (sizeof(std::int64_t) + dim() * sizeof(float));
+  const std::size_t row_bytes = sizeof(std::int64_t) + dim() * sizeof(float);
+  if (push.dtype != DType::kF32) {
+    return Status(Code::kMismatch, std::string("has ") + to_string(push.dtype) + ", rows are f32");
   }
-  return Status(Code::kMismatch,
-                "rows are f32, the push has " + std::string(to_string(push.dtype)));
+  if (push.count > kRowBytesMax / row_bytes) {
+    return Status(Code::kMismatch,
+                  "has " + std::to_string(push.count) + " rows, more than one push may carry");
+  }
+  return push.count * row_bytes;
 }
 
 void TablePart::keep(Contribution contribution) {
@@ -98,6 +101,20 @@ void TablePart::keep(Contribution contribution) {
 
 namespace {
 
+void add_to(std::vector<float>& sum, const std::vector<float>& more) {
+  kernels::reduce(DType::kF32, ReduceOp::kSum, {sum.data(), false}, {sum.data(), false},
+                  {more.data(), false}, sum.size());
+}
+
+template <class Share>
+void scale_share(const Share& share, std::vector<float>& out) {
+  if (share.samples == 1) {
+    std::copy_n(share.gradient, out.size(), out.begin());
+  } else {
+    kernels::scale(DType::kF32, out.data(), share.gradient, out.size(), share.samples);
+  }
+}
+
 // The node [first, first + count) of the canonical tree over the shares that are there, into `sum`;
 // false: there are none.
 template <class Shares>
@@ -105,12 +122,12 @@ bool add_node(const Shares& shares, std::size_t begin, std::size_t end, int firs
               std::vector<float>& sum) {
   if (begin == end) return false;
   const std::size_t dim = sum.size();
-  if (end - begin == 1) {
-    const auto& share = shares[begin];
-    if (share.samples == 1) {
-      std::copy_n(share.gradient, dim, sum.begin());
-    } else {
-      kernels::scale(DType::kF32, sum.data(), share.gradient, dim, share.samples);
+  if (end - begin == 1 || count == 1) {
+    scale_share(shares[begin], sum);
+    std::vector<float> next(count == 1 ? dim : 0);
+    for (std::size_t i = begin + 1; i < end; ++i) {  // of one push that names the row twice
+      scale_share(shares[i], next);
+      add_to(sum, next);
     }
     return true;
   }
@@ -120,10 +137,7 @@ bool add_node(const Shares& shares, std::size_t begin, std::size_t end, int firs
   const bool left = add_node(shares, begin, middle, first, split, sum);
   if (!left) return add_node(shares, middle, end, first + split, count - split, sum);
   std::vector<float> right(dim);
-  if (add_node(shares, middle, end, first + split, count - split, right)) {
-    kernels::reduce(DType::kF32, ReduceOp::kSum, {sum.data(), false}, {sum.data(), false},
-                    {right.data(), false}, dim);
-  }
+  if (add_node(shares, middle, end, first + split, count - split, right)) add_to(sum, right);
   return true;
 }
 
@@ -131,7 +145,7 @@ bool add_node(const Shares& shares, std::size_t begin, std::size_t end, int firs
 
 void TablePart::sum_shares(std::vector<Share>& shares, const UpdateRule& rule,
                            std::vector<float>& sum) {
-  std::sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
+  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
     return a.layer != b.layer ? a.layer < b.layer : a.worker < b.worker;
   });
   std::vector<float> layer(dim());
@@ -140,10 +154,7 @@ void TablePart::sum_shares(std::vector<Share>& shares, const UpdateRule& rule,
     std::size_t end = begin;
     while (end < shares.size() && shares[end].layer == shares[begin].layer) ++end;
     add_node(shares, begin, end, 0, workers_, first ? sum : layer);
-    if (!first) {
-      kernels::reduce(DType::kF32, ReduceOp::kSum, {sum.data(), false}, {sum.data(), false},
-                      {layer.data(), false}, dim());
-    }
+    if (!first) add_to(sum, layer);
     first = false;
     begin = end;
   }

@@ -16,12 +16,14 @@ int server_of_row(std::int64_t id, int servers);
 void fill_row(const RowInit& init, std::uint32_t table, std::int64_t id, float* row,
               std::size_t count);
 
-// Confined. f32. The ids of one push are distinct (the client sums duplicates). Contributions to a
+// Confined. f32. The client sums the gradients of ids that repeat in a push. Contributions to a
 // row are added in the order of the canonical sum over the workers, as CanonicalSum does.
 class TablePart : public Part {
  public:
   TablePart(int workers, const Rules& rules, bool immediate, KeyDescription key, Buffers& buffers);
 
+  bool is_table() const override { return true; }
+  bool has_value() const override { return true; }
   Result<std::size_t> push_bytes(const Request& push) const override;
   void keep(Contribution contribution) override;
   void close(std::uint64_t clock, const UpdateRule& rule) override;
@@ -29,6 +31,8 @@ class TablePart : public Part {
   Result<Answer> answer(const WaitingPull& pull) override;
   PartSizes sizes() const override;
 
+  // Of the answer to a pull.
+  std::size_t pull_bytes(std::size_t rows) const { return rows * dim() * sizeof(float); }
   // An id that the table cannot have; empty if all are fine.
   std::string refuse_ids(const std::int64_t* ids, std::size_t count) const;
 

@@ -175,6 +175,10 @@ void KVStore::Impl::create_table(const std::string& table, const TableOptions& o
     refuse_store(Code::kInvalidArgument, "create_table '" + table + "'",
                  "rows need a dimension; set TableOptions::dim");
   }
+  if (options.dim() > ps::kRowElementsMax) {
+    refuse_store(Code::kUnsupported, "create_table '" + table + "'",
+                 "rows have at most " + std::to_string(ps::kRowElementsMax) + " elements");
+  }
   if (options.optimizer().has_value()) {
     const Status usable = ps::check(*options.optimizer());
     if (!usable.ok()) throw Error(usable.with_operation("create_table '" + table + "'"));

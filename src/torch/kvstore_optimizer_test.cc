@@ -28,7 +28,7 @@ struct Data {
 };
 Data part_of(int rank, int ranks, int step) {
   ::torch::manual_seed(100 + step);
-  const at::Tensor x = at::rand({8 * ranks, 20}), y = at::rand({8 * ranks, 5});
+  const at::Tensor x = at::randn({8 * ranks, 20}), y = at::randn({8 * ranks, 5});
   return {x.narrow(0, 8 * rank, 8), y.narrow(0, 8 * rank, 8)};
 }
 
@@ -37,7 +37,7 @@ std::vector<at::Tensor> train_alone(int ranks, int steps) {
   ::torch::optim::SGD sgd(net->parameters(), ::torch::optim::SGDOptions(0.05).momentum(0.9));
   for (int step = 0; step < steps; ++step) {
     ::torch::manual_seed(100 + step);
-    const at::Tensor x = at::rand({8 * ranks, 20}), y = at::rand({8 * ranks, 5});
+    const at::Tensor x = at::randn({8 * ranks, 20}), y = at::randn({8 * ranks, 5});
     sgd.zero_grad();
     nn::functional::mse_loss(net->forward(x), y).backward();
     sgd.step();

@@ -118,6 +118,42 @@ TEST_P(StoreKeys, PushAfterPullNeedsAClock) {
   });
 }
 
+// Many refusals at once: each one's reason finds its call, whatever arrives first.
+TEST_P(StoreKeys, EachRefusalSaysWhy) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    kv.create_table("t", TableOptions().dim(1).rows(4));
+    std::vector<std::int64_t> id{9};
+    std::vector<float> row(1);
+    std::vector<Work> works;
+    for (int i = 0; i < 50; ++i) {
+      works.push_back(kv.pull_rows("t", {id.data(), 1}, view(row)));
+    }
+    for (Work& work : works) EXPECT_EQ(code_of([&] { work.wait(); }), Code::kInvalidArgument);
+  });
+}
+
+// Answers that come when nobody waits any more block none of the later ones.
+TEST_P(StoreKeys, LateAnswersFillNothing) {
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore(KVStoreOptions().timeout(100ms));
+    std::vector<float> w(2'000'000, 1), out(w.size());
+    kv.init("w", view(w));
+    kv.push("w", view(w));
+    if (session.rank() == 0) {
+      const Status late = kv.pull("w", view(out)).wait_for(20s);
+      EXPECT_EQ(late.code(), Code::kTimeout);
+    }
+    session.world().barrier().wait();
+    kv.clock();
+    session.world().barrier().wait();
+    for (int again = 0; again < 50; ++again) {
+      if (kv.pull("w", view(out)).wait_for(20s).ok()) break;
+    }
+    EXPECT_EQ(out, std::vector<float>(w.size(), 2));
+  });
+}
+
 TEST_P(StoreKeys, DifferentOptionsAreAMismatch) {
   run(2, [](Session& session) {
     const auto rules =

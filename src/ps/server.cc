@@ -1,0 +1,168 @@
+#include "ps/server.h"
+
+namespace syncline::ps {
+namespace {
+
+constexpr Nanos kNeverLate = 0;
+constexpr std::size_t kCallsMax = 32;
+
+}  // namespace
+
+Server::Server(const ServerLinks& links)
+    : links_(links),
+      core_(static_cast<int>(links.workers.size()), links.server),
+      events_(std::make_shared<ServerEvents>(links.engine)),
+      pairs_(links.workers.size()) {
+  for (std::size_t w = 0; w < pairs_.size(); ++w) {
+    for (std::size_t slot = 0; slot < kSlots; ++slot) listen(w, slot);
+  }
+  submit_calls();
+}
+
+bool Server::step() {
+  const auto events = events_->take();
+  for (const ServerEvent& event : events) handle(event);
+  drain_all();
+  submit_calls();
+  return !events.empty();
+}
+
+bool Server::is_over() const {
+  return present_ == 0 || (links_.ends_with_stores && core_.is_over() && replies_.empty());
+}
+
+void Server::submit(Message message, ServerEvent event) {
+  exec::MessageRequest request;
+  request.group = links_.workers[message.worker].get();
+  request.sends = message.sends;
+  request.peer = kWorkerSide;  // also of a group of one
+  request.tag = message.tag;
+  request.data = message.data;
+  request.count = message.bytes;
+  request.type = DType::kU8;
+  request.segment_bytes = links_.segment_bytes;
+  request.timeout = kNeverLate;
+  request.info = message.info;
+  event.worker = message.worker;
+  exec::Engine::Call call;
+  call.message = std::move(request);
+  call.work = std::make_shared<WorkState>(links_.engine);
+  call.work->on_complete([events = events_, event, message](const Status& status) mutable {
+    // A payload that is shorter than announced was given up.
+    const bool whole =
+        event.kind != ServerEvent::Kind::kPayload || message.info->count == message.bytes;
+    event.ok = status.ok() && whole;
+    message.keep = nullptr;  // before the event: whoever handles it may be the only one
+    events->post(event);
+  });
+  calls_.push_back(std::move(call));
+  if (calls_.size() >= kCallsMax) submit_calls();
+}
+
+void Server::submit_calls() { links_.engine->submit(std::exchange(calls_, {})); }
+
+void Server::listen(std::size_t worker, std::size_t index) {
+  Slot& slot = pairs_[worker].slots[index];
+  slot.done = false;
+  submit(
+      {worker, false, kRequestTag, slot.bytes->data(), slot.bytes->size(), slot.bytes, slot.info},
+      {ServerEvent::Kind::kRequest, worker, index, false});
+}
+
+void Server::handle(const ServerEvent& event) {
+  Pair& pair = pairs_[event.worker];
+  switch (event.kind) {
+    case ServerEvent::Kind::kRequest:
+      pair.slots[event.id].done = true;
+      if (!event.ok) lose(event.worker);
+      return;
+    case ServerEvent::Kind::kPayload:
+      core_.on_payload(event.id, event.ok);
+      act();
+      return;
+    case ServerEvent::Kind::kReply: {
+      const auto at = replies_.find(event.id);
+      pair.in_flight -= at->second.bytes;
+      pair.owed -= at->second.bytes;
+      replies_.erase(at);
+      send_replies(event.worker);
+      return;
+    }
+  }
+}
+
+// One worker's request may be what another's waits for.
+void Server::drain_all() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t w = 0; w < pairs_.size(); ++w) moved = drain(w) || moved;
+  }
+}
+
+bool Server::must_wait(std::size_t worker) const {
+  const auto number = static_cast<int>(worker);
+  return core_.expected_bytes(number) >= kExpectedBytesMax || core_.is_ahead(number) ||
+         pairs_[worker].owed >= kOwedBytesMax;
+}
+
+bool Server::drain(std::size_t worker) {
+  Pair& pair = pairs_[worker];
+  bool moved = false;
+  while (!pair.gone && pair.slots[pair.head].done && !must_wait(worker)) {
+    Slot& slot = pair.slots[pair.head];
+    const Status status =
+        core_.on_request(static_cast<int>(worker), {slot.bytes->data(), slot.info->count});
+    if (!status.ok()) {
+      links_.log("worker " + std::to_string(worker) + ": " + status.message());
+      lose(worker);
+    }
+    act();
+    moved = true;
+    if (pair.gone) break;
+    listen(worker, pair.head);
+    pair.head = (pair.head + 1) % kSlots;
+  }
+  return moved;
+}
+
+void Server::lose(std::size_t worker) {
+  if (std::exchange(pairs_[worker].gone, true)) return;
+  --present_;
+  core_.on_gone(static_cast<int>(worker));
+  act();
+}
+
+void Server::receive(Receive& receive) {
+  const auto worker = static_cast<std::size_t>(receive.worker);
+  std::byte* const into = receive.into.get();
+  submit({worker, false, receive.tag, into, receive.bytes, std::move(receive.into),
+          std::make_shared<MessageInfo>()},
+         {ServerEvent::Kind::kPayload, worker, receive.id, false});
+}
+
+void Server::act() {
+  Actions actions = core_.take_actions();
+  for (Receive& each : actions.receives) receive(each);
+  for (Reply& reply : actions.replies) {
+    const auto worker = static_cast<std::size_t>(reply.worker);
+    const std::uint64_t number = next_reply_++;
+    pairs_[worker].queued.push({reply.priority, number});
+    pairs_[worker].owed += reply.bytes;
+    replies_.emplace(number, std::move(reply));
+  }
+  for (std::size_t w = 0; w < pairs_.size(); ++w) send_replies(w);
+}
+
+void Server::send_replies(std::size_t worker) {
+  Pair& pair = pairs_[worker];
+  while (!pair.queued.empty() && pair.in_flight < kReplyWindowBytes) {
+    const std::uint64_t number = pair.queued.top().number;
+    pair.queued.pop();
+    const Reply& reply = replies_.at(number);
+    pair.in_flight += reply.bytes;
+    submit({worker, true, reply.tag, reply.data.get(), reply.bytes, reply.data, nullptr},
+           {ServerEvent::Kind::kReply, worker, number, false});
+  }
+}
+
+}  // namespace syncline::ps

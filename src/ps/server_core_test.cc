@@ -1,0 +1,279 @@
+// ServerCore by hand: each request and each payload when the test says.
+#include "ps/server_core.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace syncline::ps {
+namespace {
+
+class HandServer : public testing::Test {
+ protected:
+  void SetUp() override { open_all({}); }
+  void open_all(const Rules& rules) {
+    core = std::make_unique<ServerCore>(2, 0);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kOpen, encode(rules));
+    core->take_actions();
+  }
+  static std::vector<std::byte> message(Request request, std::span<const std::byte> body) {
+    request.inlined = static_cast<std::uint32_t>(body.size());
+    std::vector<std::byte> bytes(kRequestHeaderBytes);
+    encode(request, std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
+    bytes.insert(bytes.end(), body.begin(), body.end());
+    return bytes;
+  }
+  Status send(int worker, const Request& request, std::span<const std::byte> body = {}) {
+    return core->on_request(worker, message(request, body));
+  }
+  Request of(RequestKind kind, std::uint64_t clock = 0) {
+    Request request;
+    request.kind = kind;
+    request.key = 1;
+    request.clock = clock;
+    request.tag = next_tag++;
+    return request;
+  }
+  void ask(int worker, RequestKind kind, std::span<const std::byte> body = {},
+           std::uint64_t clock = 0) {
+    EXPECT_TRUE(send(worker, of(kind, clock), body).ok());
+  }
+  KeyDescription describe(std::uint64_t count) {
+    KeyDescription key;
+    key.name = "w";
+    key.key = 1;
+    key.count = count;
+    key.slices = {{0, static_cast<std::size_t>(count), 0}};
+    return key;
+  }
+  // A key of one f32 with the value 0.
+  void make_key() {
+    ask(0, RequestKind::kCreate, encode(describe(1)));
+    EXPECT_TRUE(push(0, 0, 0, RequestKind::kAssign).ok());
+    core->take_actions();
+  }
+  void make_table(std::uint64_t dim = 1) {
+    KeyDescription key = describe(dim);
+    key.slices.clear();
+    key.table = true;
+    ask(0, RequestKind::kCreate, encode(key));
+  }
+  Status push(int worker, float value, std::uint64_t clock = 0,
+              RequestKind kind = RequestKind::kPush) {
+    Request request = of(kind, clock);
+    request.count = 1;
+    return send(worker, request, std::as_bytes(std::span(&value, 1)));
+  }
+  // Announces a push; its payload is to come.
+  std::uint64_t announce(int worker, std::uint64_t clock = 0) {
+    Request request = of(RequestKind::kPush, clock);
+    request.count = 1;
+    request.separate = true;
+    EXPECT_TRUE(send(worker, request).ok());
+    const auto& receives = (last = core->take_actions()).receives;
+    return receives.empty() ? 0 : receives.front().id;
+  }
+  void arrive(std::uint64_t id, float value) {
+    std::memcpy(last.receives.front().into.get(), &value, sizeof value);
+    core->on_payload(id, true);
+  }
+  static float number(const Reply& reply) {
+    float value = 0;
+    std::memcpy(&value, reply.data.get(), sizeof value);
+    return value;
+  }
+  // The answer to a pull; -1: none yet.
+  float pull(int worker, std::uint64_t clock = 0) {
+    ask(worker, RequestKind::kPull, {}, clock);
+    const Actions actions = core->take_actions();
+    return actions.replies.empty() ? -1 : number(actions.replies.back());
+  }
+  static Code refusal(const Actions& actions) {
+    if (actions.replies.empty() || actions.replies.front().tag != kErrorTag) return Code::kOk;
+    const Reply& note = actions.replies.front();
+    return decode_error({note.data.get(), note.bytes}).value().code;
+  }
+
+  std::unique_ptr<ServerCore> core;
+  std::int32_t next_tag = kFirstReplyTag;
+  Actions last;
+};
+
+TEST_F(HandServer, LookupWaitsForPublish) {
+  const std::string name = "w";
+  const auto body = std::as_bytes(std::span(name));
+  ask(1, RequestKind::kLookup, body);
+  EXPECT_TRUE(core->take_actions().replies.empty());
+  const auto key = encode(describe(1));
+  ask(0, RequestKind::kPublish, key);
+  auto actions = core->take_actions();
+  ASSERT_EQ(actions.replies.size(), 1u);
+  EXPECT_EQ(actions.replies[0].bytes, key.size());
+  ask(1, RequestKind::kLookup, body);
+  EXPECT_EQ(core->take_actions().replies.size(), 1u);
+}
+
+TEST_F(HandServer, OnlyWorkerZeroMakesKeys) {
+  const auto key = encode(describe(1));
+  EXPECT_EQ(send(1, of(RequestKind::kCreate), key).code(), Code::kCorrupt);
+  EXPECT_EQ(send(1, of(RequestKind::kPublish), key).code(), Code::kCorrupt);
+  make_key();
+  EXPECT_EQ(push(1, 5, 0, RequestKind::kAssign).code(), Code::kCorrupt);
+  EXPECT_EQ(push(0, 5, 0, RequestKind::kAssign).code(), Code::kCorrupt) << "it has a value";
+  EXPECT_EQ(pull(1), 0);
+}
+
+TEST_F(HandServer, OptionsAndOptimisersMustAgree) {
+  Rules other;
+  other.bound = 3;
+  ask(1, RequestKind::kOpen, encode(other));
+  EXPECT_EQ(refusal(core->take_actions()), Code::kMismatch);
+  ask(0, RequestKind::kOptimizer, encode(optim::Sgd(1)));
+  ask(1, RequestKind::kOptimizer, encode(optim::Sgd(1)));
+  EXPECT_EQ(refusal(core->take_actions()), Code::kOk);
+  ask(1, RequestKind::kOptimizer, encode(optim::Sgd(2)));  // a second one in the same clock
+  EXPECT_TRUE(core->take_actions().replies.empty());
+  ask(0, RequestKind::kOptimizer, encode(optim::Sgd(3)));  // is the same for all
+  EXPECT_EQ(refusal(core->take_actions()), Code::kMismatch);
+  ask(1, RequestKind::kOptimizer, encode(optim::RowwiseAdagrad()), 1);
+  EXPECT_EQ(refusal(core->take_actions()), Code::kInvalidArgument) << "it has no dense step";
+}
+
+TEST_F(HandServer, ARefusedPushIsReceivedAllTheSame) {
+  make_key();
+  EXPECT_TRUE(push(0, 1).ok());
+  ask(0, RequestKind::kPull);
+  const std::uint64_t id = announce(0);
+  ASSERT_NE(id, 0u);
+  EXPECT_EQ(refusal(last), Code::kFailedPrecondition);
+  EXPECT_EQ(core->expected_bytes(0), 4u);
+  arrive(id, 100);
+  EXPECT_TRUE(push(1, 2).ok());
+  EXPECT_EQ(pull(1), 3) << "the late one is not in it";
+}
+
+// No round of it is open that would tell: only the worker's clock does.
+TEST_F(HandServer, APushOfAnEndedClockIsLate) {
+  make_key();
+  ask(0, RequestKind::kClock, {}, 1);
+  EXPECT_TRUE(push(0, 5, 0).ok());
+  EXPECT_EQ(refusal(core->take_actions()), Code::kFailedPrecondition);
+  EXPECT_EQ(push(0, 5, 2 + ServerCore::kClocksAheadMax).code(), Code::kCorrupt);
+}
+
+TEST_F(HandServer, WhoHasLeftMayNotPush) {
+  make_key();
+  ask(1, RequestKind::kLeave);
+  EXPECT_TRUE(push(1, 5).ok());
+  EXPECT_EQ(refusal(core->take_actions()), Code::kFailedPrecondition);
+  EXPECT_TRUE(push(0, 2).ok());
+  EXPECT_EQ(pull(0), 2);
+}
+
+TEST_F(HandServer, AWorkerGoneInTheMiddleOfAPayload) {
+  make_key();
+  EXPECT_TRUE(push(0, 1).ok());
+  const std::uint64_t id = announce(1);
+  EXPECT_EQ(pull(0), -1);
+  core->on_gone(1);
+  const Actions actions = core->take_actions();
+  ASSERT_EQ(actions.replies.size(), 1u);
+  EXPECT_EQ(number(actions.replies[0]), 1);
+  core->on_payload(id, false);
+  EXPECT_EQ(core->expected_bytes(1), 0u);
+  EXPECT_FALSE(core->is_over());
+  ask(0, RequestKind::kLeave);
+  EXPECT_TRUE(core->is_over());
+}
+
+TEST_F(HandServer, FlushWaitsForEarlierPayloadsOnly) {
+  make_key();
+  const std::uint64_t first = announce(0);
+  const Buffer into = last.receives.front().into;
+  ask(0, RequestKind::kFlush);
+  const std::uint64_t second = announce(0);
+  EXPECT_TRUE(last.replies.empty());
+  core->on_payload(first, true);
+  const Actions actions = core->take_actions();
+  ASSERT_EQ(actions.replies.size(), 1u) << "the second one came after it";
+  EXPECT_EQ(actions.replies[0].bytes, 1u) << "an empty answer is a refusal";
+  core->on_payload(second, true);
+}
+
+TEST_F(HandServer, FastWorkersAreAhead) {
+  ask(0, RequestKind::kClock, {}, 1);
+  EXPECT_FALSE(core->is_ahead(0));
+  ask(0, RequestKind::kClock, {}, 2);
+  EXPECT_TRUE(core->is_ahead(0));
+  ask(1, RequestKind::kClock, {}, 1);
+  EXPECT_FALSE(core->is_ahead(0));
+  Rules huge;
+  huge.bound = kUnbounded - 1;
+  open_all(huge);
+  ask(1, RequestKind::kClock, {}, 1);
+  ask(0, RequestKind::kClock, {}, 2);
+  EXPECT_FALSE(core->is_ahead(0)) << "that far nobody gets";
+}
+
+TEST_F(HandServer, KindsMustFitTheirKey) {
+  make_table();
+  for (const auto kind : {RequestKind::kPush, RequestKind::kAssign}) {
+    EXPECT_EQ(push(0, 1, 0, kind).code(), Code::kCorrupt);
+  }
+  EXPECT_EQ(send(0, of(RequestKind::kPull)).code(), Code::kCorrupt);
+  SetUp();
+  make_key();
+  EXPECT_EQ(push(0, 1, 0, RequestKind::kPushRows).code(), Code::kCorrupt);
+  const std::int64_t id = 1;
+  Request rows = of(RequestKind::kPullRows);
+  rows.count = 1;
+  EXPECT_EQ(send(0, rows, std::as_bytes(std::span(&id, 1))).code(), Code::kCorrupt);
+}
+
+TEST_F(HandServer, ASliceWithoutAValue) {
+  ask(0, RequestKind::kCreate, encode(describe(1)));
+  EXPECT_EQ(send(1, of(RequestKind::kPull)).code(), Code::kCorrupt);
+  EXPECT_EQ(push(1, 1).code(), Code::kCorrupt);
+}
+
+TEST_F(HandServer, NobodyAsksForMoreThanItMay) {
+  make_table(1000);
+  Request rows = of(RequestKind::kPushRows);
+  rows.separate = true;
+  rows.count = 1u << 31;
+  EXPECT_EQ(send(1, rows).code(), Code::kCorrupt);
+  std::vector<std::int64_t> ids(2000);
+  Request pull = of(RequestKind::kPullRows);
+  pull.count = ids.size();
+  EXPECT_EQ(send(1, pull, std::as_bytes(std::span(ids))).code(), Code::kCorrupt)
+      << "8 MB of rows for 16 KB of ids";
+}
+
+TEST_F(HandServer, WaitingRequestsAreBounded) {
+  const std::vector<std::byte> name(1000);
+  Code refused = Code::kOk;
+  for (int i = 0; i < 100'000 && refused == Code::kOk; ++i) {
+    ask(1, RequestKind::kLookup, name);
+    refused = refusal(core->take_actions());
+  }
+  EXPECT_EQ(refused, Code::kExhausted);
+  core->on_gone(1);
+  EXPECT_EQ(core->is_over(), false);
+}
+
+TEST_F(HandServer, AStoreThatAllHaveLeftHoldsNothing) {
+  make_key();
+  const std::uint64_t id = announce(1);
+  ask(0, RequestKind::kLeave);
+  ask(1, RequestKind::kLeave);
+  core->on_payload(id, true);
+  core->take_actions();
+  ask(0, RequestKind::kStats);
+  const Actions actions = core->take_actions();
+  ASSERT_EQ(actions.replies.size(), 1u);
+  const auto stats = decode_stats({actions.replies[0].data.get(), actions.replies[0].bytes});
+  EXPECT_EQ(stats->keys, 0u);
+}
+
+}  // namespace
+}  // namespace syncline::ps
