@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace syncline::ps {
 namespace {
 
@@ -97,7 +99,8 @@ void Client::lend_priority(Lane& lane, const Item& item) {
 
 std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
   const auto held = lane.held.begin();
-  if (held != lane.held.end() && (lane.numbers.empty() || held->first < *lane.numbers.begin())) {
+  if (held != lane.held.end() && (lane.numbers.empty() || held->first < *lane.numbers.begin() ||
+                                  SYNCLINE_PLANTED(clock_overtakes))) {
     auto item = std::move(held->second);
     lane.held.erase(held);
     return item;
@@ -290,6 +293,7 @@ std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<s
 std::shared_ptr<WorkState> Client::begin_open(const Rules& rules, Nanos timeout) {
   Call call;
   call.timeout = timeout;
+  bulk_ = rules.is_bulk();
   return ask_all(RequestKind::kOpen, encode(rules), call, "kvstore");
 }
 
@@ -301,8 +305,8 @@ std::shared_ptr<WorkState> Client::flush(Nanos timeout) {
   return ask_all(RequestKind::kFlush, {}, call, "flush");
 }
 
-Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
-                             Nanos timeout) {
+std::shared_ptr<WorkState> Client::begin_optimizer(const optim::Optimizer& optimizer,
+                                                   std::uint64_t clock, Nanos timeout) {
   Call call;
   call.clock = clock;
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
@@ -310,7 +314,12 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
     item->body = encode(optimizer);
     enqueue(server, std::move(item));
   }
-  const Status taken = wait(flush(timeout));
+  return flush(timeout);
+}
+
+Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
+                             Nanos timeout) {
+  const Status taken = wait(begin_optimizer(optimizer, clock, timeout));
   const Status refused = take_failure();
   return (refused.ok() ? taken : refused).with_operation("set_optimizer");
 }
