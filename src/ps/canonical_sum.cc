@@ -1,5 +1,6 @@
 #include "ps/canonical_sum.h"
 
+#include "base/planted.h"
 #include "kernels/reduce.h"
 #include "plan/canonical.h"
 
@@ -60,6 +61,10 @@ void CanonicalSum::add(int worker, int layer, Buffer value, bool accumulator) {
     sum = merge(first ? std::move(sum) : std::move(theirs),
                 first ? std::move(theirs) : std::move(sum));
     node = parent;
+  }
+  if (SYNCLINE_PLANTED(sum_in_order_of_arrival) && !nodes.empty()) {
+    nodes.begin()->second = merge(std::move(nodes.begin()->second), std::move(sum));
+    return;
   }
   nodes.emplace(node, std::move(sum));
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace syncline::ps {
 namespace {
 
@@ -101,7 +103,8 @@ void Client::lend_priority(Lane& lane, const Item& item) {
 
 std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
   const auto held = lane.held.begin();
-  if (held != lane.held.end() && (lane.numbers.empty() || held->first < *lane.numbers.begin())) {
+  if (held != lane.held.end() && (lane.numbers.empty() || held->first < *lane.numbers.begin() ||
+                                  SYNCLINE_PLANTED(clock_overtakes))) {
     auto item = std::move(held->second);
     lane.held.erase(held);
     return item;
@@ -295,6 +298,7 @@ std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<s
 std::shared_ptr<WorkState> Client::begin_open(const Rules& rules, Nanos timeout) {
   Call call;
   call.timeout = timeout;
+  bulk_ = rules.is_bulk();
   return ask_all(RequestKind::kOpen, encode(rules), call, "kvstore");
 }
 
@@ -306,16 +310,28 @@ std::shared_ptr<WorkState> Client::flush(Nanos timeout) {
   return ask_all(RequestKind::kFlush, {}, call, "flush");
 }
 
-Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
-                             Nanos timeout) {
+void Client::send_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock) {
   Call call;
   call.clock = clock;
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
     auto item = make_item(RequestKind::kOptimizer, call, encode(optimizer));
     enqueue(server, std::move(item));
   }
-  if (timeout == 0) return {};
-  const Status taken = wait(flush(timeout));
+}
+
+std::shared_ptr<WorkState> Client::begin_optimizer(const optim::Optimizer& optimizer,
+                                                   std::uint64_t clock, Nanos timeout) {
+  send_optimizer(optimizer, clock);
+  return flush(timeout);
+}
+
+Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
+                             Nanos timeout) {
+  if (timeout == 0) {
+    send_optimizer(optimizer, clock);
+    return {};
+  }
+  const Status taken = wait(begin_optimizer(optimizer, clock, timeout));
   const Status refused = take_failure();
   return (refused.ok() ? taken : refused).with_operation("set_optimizer");
 }

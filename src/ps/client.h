@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,6 +51,9 @@ class Client : public std::enable_shared_from_this<Client> {
     std::shared_ptr<std::vector<std::byte>> answer;  // for decode_key(), when the Work is done
   };
   Lookup begin_lookup(const std::string& name, Nanos timeout);
+  // Completes when the servers have taken it; a refusal is in take_failure().
+  std::shared_ptr<WorkState> begin_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
+                                             Nanos timeout);
   // From `clock` on. With a timeout blocks until the servers have agreed; 0: does not, and a
   // refusal is a failure that take_failure() tells.
   Status set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock, Nanos timeout);
@@ -127,15 +131,20 @@ class Client : public std::enable_shared_from_this<Client> {
   void withdraw(std::size_t server, const Item& item);
   void finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
                      const std::shared_ptr<MessageInfo>& info, const Status& status);
+  using Items = std::vector<std::pair<std::size_t, std::shared_ptr<Item>>>;  // by server
+  void add_news(RequestKind kind, const KeyDescription& table, const Call& call,
+                Items& items) const;
   // `inlined`: what follows the header.
   std::shared_ptr<Item> make_item(RequestKind kind, const Call& call,
                                   std::span<const std::byte> inlined = {}) const;
+  void send_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock);
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,
                                      const Call& call, std::string operation);
   Status wait(const std::shared_ptr<WorkState>& work);
 
   const WorkerLinks links_;
   const std::uint16_t store_;
+  std::atomic<bool> bulk_{false};  // what open() said
   Mutex mutex_;
   std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_
   std::int32_t next_tag_ SYNCLINE_GUARDED_BY(mutex_) = kFirstReplyTag;

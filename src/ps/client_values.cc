@@ -88,6 +88,20 @@ std::shared_ptr<WorkState> Client::pull(const KeyDescription& key, void* data, c
   return work;
 }
 
+// Servers that have none of the rows; request.h says why.
+void Client::add_news(RequestKind kind, const KeyDescription& table, const Call& call,
+                      Items& items) const {
+  if (!bulk_ || items.empty()) return;
+  std::vector<bool> asked(lanes_.size());
+  for (const auto& [server, item] : items) asked[server] = true;
+  for (std::size_t server = 0; server < asked.size(); ++server) {
+    if (asked[server]) continue;
+    auto item = make_item(kind, call);
+    item->request.key = table.key;
+    items.emplace_back(server, std::move(item));
+  }
+}
+
 std::shared_ptr<WorkState> Client::push_rows(const KeyDescription& table, const std::int64_t* ids,
                                              const float* gradients, std::size_t count,
                                              const Call& call) {
@@ -100,7 +114,7 @@ std::shared_ptr<WorkState> Client::push_rows(const KeyDescription& table, const 
   }
   const std::size_t row_bytes = sizeof(std::int64_t) + dim * sizeof(float);
   const std::size_t rows_max = std::max<std::size_t>(1, kRowBytesPerPush / row_bytes);
-  std::vector<std::pair<std::size_t, std::shared_ptr<Item>>> items;
+  Items items;
   const auto parts = by_server(rows.ids, servers());
   for (std::size_t server = 0; server < parts.size(); ++server) {
     for (std::size_t begin = 0; begin < parts[server].size(); begin += rows_max) {
@@ -124,6 +138,7 @@ std::shared_ptr<WorkState> Client::push_rows(const KeyDescription& table, const 
       items.emplace_back(server, std::move(item));
     }
   }
+  add_news(RequestKind::kPushRows, table, call, items);
   auto joined = join(named("push_rows", table, call.clock), items.size());
   auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
   if (items.empty()) joined->end();
@@ -139,7 +154,7 @@ std::shared_ptr<WorkState> Client::pull_rows(const KeyDescription& table, const 
   const auto dim = static_cast<std::size_t>(table.count);
   auto wanted = std::make_shared<DistinctIds>(distinct(ids, count));
   auto values = std::make_shared<std::vector<float>>(wanted->ids.size() * dim);
-  std::vector<std::pair<std::size_t, std::shared_ptr<Item>>> items;
+  Items items;
   std::vector<std::size_t> place(wanted->ids.size());  // of a distinct id's row in `values`
   std::size_t next = 0;
   const auto parts = by_server(wanted->ids, servers());
@@ -162,6 +177,7 @@ std::shared_ptr<WorkState> Client::pull_rows(const KeyDescription& table, const 
       items.emplace_back(server, std::move(item));
     }
   }
+  add_news(RequestKind::kPullRows, table, call, items);
   auto joined = join(named("pull_rows", table, call.clock), items.size());
   auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
   joined->set_on_end([wanted, values, place = std::move(place), rows, dim](Status& outcome) {

@@ -33,6 +33,7 @@ struct WaitingPull {
   int worker = 0;
   Request request;
   Buffer ids;
+  bool after_push = false;  // of the same worker and clock; bulk synchronous stores
 };
 
 // What turns contributions into values.

@@ -46,8 +46,10 @@ enum class RequestKind : std::uint8_t {
   kClock = 9,      // all clocks below header.clock have ended
   kFlush = 10,     // answer: a byte of 0, when all earlier requests have been taken
   kLeave = 11,     // this worker uses the store no more
+  // In bulk synchronous stores all servers hear of each push and pull of rows, so that a table's
+  // clocks end everywhere alike: those that have none of the rows get a request with count 0.
   kPushRows = 12,  // payload: count ids (i64), then their gradients (f32)
-  kPullRows = 13,  // payload: count ids (i64); answer: their rows (f32)
+  kPullRows = 13,  // inline: count ids (i64); answer: their rows (f32); none to count 0
   kStats = 14,     // answer: ServerStats
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace syncline::ps {
 
 Result<int> RoundGate::begin_push(int worker, std::uint64_t clock, bool continues) {
@@ -29,12 +31,13 @@ void RoundGate::end_push(int worker, std::uint64_t clock) {
   if (--at->second.under_way == 0 && immediate_) rounds_.erase(at);
 }
 
-void RoundGate::note_pull(int worker, std::uint64_t clock) {
-  if (!rules_.is_bulk()) return;
+bool RoundGate::note_pull(int worker, std::uint64_t clock) {
+  if (!rules_.is_bulk()) return false;
   const auto at = rounds_.find(clock);
-  if (at == rounds_.end()) return;
+  if (at == rounds_.end()) return false;
   WorkerRound& mine = at->second.of[static_cast<std::size_t>(worker)];
   if (mine.pushed > 0) mine.done = true;
+  return mine.done;
 }
 
 // No round that is still open lies below `clock`, and none can begin there.
@@ -43,29 +46,30 @@ bool RoundGate::all_closed_below(std::uint64_t clock, const ClockTable& clocks) 
   return clocks.closed() >= clock && (rounds_.empty() || rounds_.begin()->first >= clock);
 }
 
-bool RoundGate::may_read(int worker, std::uint64_t clock, const ClockTable& clocks) const {
+bool RoundGate::may_read(int worker, std::uint64_t clock, bool after_push,
+                         const ClockTable& clocks) const {
   const auto own = static_cast<std::size_t>(worker);
   if (immediate_) {
-    if (!clocks.admits(clock)) return false;
+    const std::uint64_t early = SYNCLINE_PLANTED(bound_off_by_one) && clock > 0 ? 1 : 0;
+    if (!clocks.admits(clock - early)) return false;
     return std::none_of(rounds_.begin(), rounds_.end(), [&](const auto& each) {
       const auto& [at, round] = each;
       const bool owed = at < clock && clock - at > rules_.bound;
-      return round.of[own].under_way > 0 || (owed && round.under_way > 0);
+      const bool mine = round.of[own].under_way > 0 && !SYNCLINE_PLANTED(own_push_unseen);
+      return mine || (owed && round.under_way > 0);
     });
   }
   if (!rules_.is_bulk()) {
     return clocks.admits(clock) &&
            all_closed_below(clock > rules_.bound ? clock - rules_.bound : 0, clocks);
   }
-  const auto at = rounds_.find(clock);
-  const bool pushed = at != rounds_.end() && at->second.of[own].pushed > 0;
-  return all_closed_below(pushed ? clock + 1 : clock, clocks);
+  return all_closed_below(after_push ? clock + 1 : clock, clocks);
 }
 
 std::optional<std::uint64_t> RoundGate::closable(const ClockTable& clocks) const {
   if (rounds_.empty() || immediate_) return std::nullopt;
   const auto& [clock, round] = *rounds_.begin();
-  if (round.under_way > 0) return std::nullopt;
+  if (round.under_way > 0 && !SYNCLINE_PLANTED(closes_without_payloads)) return std::nullopt;
   for (int worker = 0; worker < workers_; ++worker) {
     const bool done = !clocks.active(worker) || clocks.clock_of(worker) > clock ||
                       round.of[static_cast<std::size_t>(worker)].done;

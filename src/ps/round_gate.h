@@ -35,11 +35,12 @@ class RoundGate {
   Result<int> begin_push(int worker, std::uint64_t clock, bool continues = false);
   // It is there, and where immediate: applied. Also when it never will be.
   void end_push(int worker, std::uint64_t clock);
-  // The worker asks for the slice: it is done with this round if it has pushed to it.
-  void note_pull(int worker, std::uint64_t clock);
+  // The worker asks for the slice: it is done with this round if it has pushed to it, and true.
+  bool note_pull(int worker, std::uint64_t clock);
 
-  // The worker's pull of this clock sees all that it must.
-  bool may_read(int worker, std::uint64_t clock, const ClockTable& clocks) const;
+  // The worker's pull of this clock sees all that it must; `after_push`: what note_pull() said.
+  // What the worker pushes later, in the same clock, is no concern of the pull.
+  bool may_read(int worker, std::uint64_t clock, bool after_push, const ClockTable& clocks) const;
   // The oldest round, if it may close.
   std::optional<std::uint64_t> closable(const ClockTable& clocks) const;
   void close(std::uint64_t clock);

@@ -30,22 +30,24 @@ class Bulk : public testing::Test {
 
 TEST_F(Bulk, PullsAloneCloseARound) {
   push(0, 0);
-  gate.note_pull(0, 0);
-  EXPECT_FALSE(gate.may_read(0, 0, clocks)) << "worker 1 may still push";
-  EXPECT_TRUE(gate.may_read(1, 0, clocks)) << "who has not pushed reads what was before";
+  ASSERT_TRUE(gate.note_pull(0, 0));
+  EXPECT_FALSE(gate.may_read(0, 0, true, clocks)) << "worker 1 may still push";
+  EXPECT_TRUE(gate.may_read(1, 0, false, clocks)) << "who has not pushed reads what was before";
   push(1, 0);
   EXPECT_FALSE(gate.closable(clocks).has_value()) << "worker 1 may push again";
   gate.note_pull(1, 0);
   ASSERT_EQ(gate.closable(clocks), 0u);
   gate.close(0);
-  EXPECT_TRUE(gate.may_read(0, 0, clocks));
+  EXPECT_TRUE(gate.may_read(0, 0, true, clocks));
   EXPECT_EQ(gate.begin_push(0, 0).status().code(), Code::kFailedPrecondition);
 }
 
 TEST_F(Bulk, APullBeforeThePushDoesNotEndIt) {
   push(1, 0);
-  gate.note_pull(0, 0);
+  const bool after = gate.note_pull(0, 0);
+  EXPECT_FALSE(after);
   EXPECT_TRUE(gate.begin_push(0, 0).ok());
+  EXPECT_TRUE(gate.may_read(0, 0, after, clocks)) << "nor does it see it";
 }
 
 TEST_F(Bulk, NothingCloseWhileAPushIsUnderWay) {
@@ -53,11 +55,11 @@ TEST_F(Bulk, NothingCloseWhileAPushIsUnderWay) {
   ASSERT_TRUE(clocks.advance(0, 1).ok());
   ASSERT_TRUE(clocks.advance(1, 1).ok());
   EXPECT_FALSE(gate.closable(clocks).has_value());
-  EXPECT_FALSE(gate.may_read(1, 1, clocks));
+  EXPECT_FALSE(gate.may_read(1, 1, false, clocks));
   gate.end_push(0, 0);
   EXPECT_EQ(gate.closable(clocks), 0u);
   close_all();
-  EXPECT_TRUE(gate.may_read(1, 1, clocks));
+  EXPECT_TRUE(gate.may_read(1, 1, false, clocks));
 }
 
 TEST_F(Bulk, WhoHasLeftHoldsNobodyBack) {
@@ -95,28 +97,28 @@ TEST(BoundedGate, ReadsTheClosedClocksOnly) {
   gate.note_pull(0, 0);  // ends nothing here
   EXPECT_TRUE(gate.begin_push(0, 0).ok());
   gate.end_push(0, 0);
-  EXPECT_TRUE(gate.may_read(0, 0, clocks));
+  EXPECT_TRUE(gate.may_read(0, 0, false, clocks));
   ASSERT_TRUE(clocks.advance(0, 2).ok());
-  EXPECT_TRUE(gate.may_read(0, 1, clocks));
-  EXPECT_FALSE(gate.may_read(0, 2, clocks)) << "clock 0 of worker 1 is open";
+  EXPECT_TRUE(gate.may_read(0, 1, false, clocks));
+  EXPECT_FALSE(gate.may_read(0, 2, false, clocks)) << "clock 0 of worker 1 is open";
   ASSERT_TRUE(clocks.advance(1, 1).ok());
-  EXPECT_FALSE(gate.may_read(0, 2, clocks)) << "its round is not closed yet";
+  EXPECT_FALSE(gate.may_read(0, 2, false, clocks)) << "its round is not closed yet";
   gate.close(gate.closable(clocks).value());
-  EXPECT_TRUE(gate.may_read(0, 2, clocks));
+  EXPECT_TRUE(gate.may_read(0, 2, false, clocks));
 }
 
 TEST(ImmediateGate, WaitsForOwnAndOwedPushes) {
   RoundGate gate(2, rules_with(1), true);
   ClockTable clocks(2, 1);
   ASSERT_TRUE(gate.begin_push(0, 0).ok());
-  EXPECT_FALSE(gate.may_read(0, 0, clocks)) << "its own push is under way";
-  EXPECT_TRUE(gate.may_read(1, 0, clocks));
+  EXPECT_FALSE(gate.may_read(0, 0, false, clocks)) << "its own push is under way";
+  EXPECT_TRUE(gate.may_read(1, 0, false, clocks));
   ASSERT_TRUE(clocks.advance(0, 2).ok());
   ASSERT_TRUE(clocks.advance(1, 2).ok());
-  EXPECT_TRUE(gate.may_read(1, 1, clocks));
-  EXPECT_FALSE(gate.may_read(1, 2, clocks)) << "clock 0 must be in a read of clock 2";
+  EXPECT_TRUE(gate.may_read(1, 1, false, clocks));
+  EXPECT_FALSE(gate.may_read(1, 2, false, clocks)) << "clock 0 must be in a read of clock 2";
   gate.end_push(0, 0);
-  EXPECT_TRUE(gate.may_read(1, 2, clocks));
+  EXPECT_TRUE(gate.may_read(1, 2, false, clocks));
   EXPECT_FALSE(gate.closable(clocks).has_value()) << "it has no rounds";
 }
 
@@ -124,7 +126,7 @@ TEST(ImmediateGate, HugeBoundsDoNotOverflow) {
   RoundGate gate(2, rules_with(kUnbounded - 1), true);
   ClockTable clocks(2, kUnbounded - 1);
   ASSERT_TRUE(gate.begin_push(0, 5).ok());
-  EXPECT_TRUE(gate.may_read(1, 6, clocks));
+  EXPECT_TRUE(gate.may_read(1, 6, false, clocks));
 }
 
 // Knows every push that ever began, and says with loops over all of them what may happen.
@@ -169,7 +171,10 @@ class Oracle {
     }
     return std::nullopt;
   }
-  bool may_read(int worker, std::uint64_t clock, const ClockTable& clocks) const {
+  bool pushed(int worker, std::uint64_t clock) const {
+    return bound_ == 0 && pushed_.count({worker, clock}) != 0;
+  }
+  bool may_read(int worker, std::uint64_t clock, bool after, const ClockTable& clocks) const {
     const std::uint64_t must = bound_ == kUnbounded || clock < bound_ ? 0 : clock - bound_;
     if (immediate_) {
       for (const auto& [w, c] : open_) {
@@ -177,8 +182,7 @@ class Oracle {
       }
       return must == 0 || all_ended(must - 1, clocks);
     }
-    const bool pushed = bound_ == 0 && pushed_.count({worker, clock}) != 0;
-    const std::uint64_t below = pushed ? clock + 1 : must;
+    const std::uint64_t below = after ? clock + 1 : must;
     if (below == 0 || below <= floor_) return true;
     return all_ended(below - 1, clocks) && !unclosed_below(below);
   }
@@ -213,7 +217,8 @@ void compare(const RoundGate& gate, const Oracle& oracle, const ClockTable& cloc
   EXPECT_EQ(gate.closable(clocks), oracle.closable(clocks));
   for (int w = 0; w < workers; ++w) {
     for (std::uint64_t clock = clocks.clock_of(w); clock < clocks.clock_of(w) + 2; ++clock) {
-      EXPECT_EQ(gate.may_read(w, clock, clocks), oracle.may_read(w, clock, clocks))
+      const bool after = oracle.pushed(w, clock);
+      EXPECT_EQ(gate.may_read(w, clock, after, clocks), oracle.may_read(w, clock, after, clocks))
           << "worker " << w << " in clock " << clock;
     }
   }

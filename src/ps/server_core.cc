@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/planted.h"
+
 namespace syncline::ps {
 namespace {
 
@@ -292,7 +294,7 @@ void ServerCore::settle_push(const Request& request, int worker) {
 
 void ServerCore::take_in(Payload payload) {
   const Request& request = payload.request;
-  if (payload.layer < 0) return;  // refused
+  if (payload.layer < 0 && !SYNCLINE_PLANTED(refused_push_taken)) return;
   Store& store = stores_.at(request.store);
   Part& part = *find_part(store, request);
   if (request.kind == RequestKind::kAssign) {
@@ -315,7 +317,12 @@ void ServerCore::take_in(Payload payload) {
       return settle_push(request, payload.worker);
     }
   }
+  if (contribution.count == 0) return settle_push(request, payload.worker);  // news only
   if (part.gate.immediate()) {
+    if (SYNCLINE_PLANTED(push_applied_twice) && !part.is_table()) {
+      Contribution again = contribution;
+      part.apply(std::move(again), rule_at(store, request.clock));
+    }
     part.apply(std::move(contribution), rule_at(store, request.clock));
   } else {
     part.keep(std::move(contribution));
@@ -329,14 +336,22 @@ Status ServerCore::pull(Store& store, int worker, const Request& request, Inline
   if (part->is_table() != (request.kind == RequestKind::kPullRows) || !part->has_value()) {
     return refusal(Code::kCorrupt, "a pull that does not fit its key");
   }
-  WaitingPull pull{worker, request, nullptr};
+  WaitingPull pull;
+  pull.worker = worker;
+  pull.request = request;
+  if (part->is_table() && request.count == 0 &&
+      body.empty()) {  // news only: of other servers' rows
+    part->gate.note_pull(worker, request.clock);
+    settle(store, *part);
+    return {};
+  }
   if (part->is_table()) {
     const Status read = read_ids(static_cast<TablePart&>(*part), pull, body);
     if (!read.ok()) return read;
   }
   const Status fits = wait_with(worker, waiting_cost(request));
   if (!fits.ok()) return fits;
-  part->gate.note_pull(worker, request.clock);
+  pull.after_push = part->gate.note_pull(worker, request.clock);
   part->waiting.push_back(std::move(pull));
   settle(store, *part);
   return {};
@@ -355,14 +370,23 @@ Status ServerCore::read_ids(const TablePart& table, WaitingPull& pull, Inline bo
   return bad.empty() ? Status() : refusal(Code::kInvalidArgument, bad);
 }
 
-// Closes what may close and answers what may be answered.
+// Closes what may close. A pull is answered as soon as it may be: when someone leaves, several
+// rounds may close at once, and each clock has its own value.
 void ServerCore::settle(Store& store, Part& part) {
+  answer_pulls(store, part);
   while (const auto clock = part.gate.closable(store.clocks)) {
     part.close(*clock, rule_at(store, *clock));
     part.gate.close(*clock);
+    if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
   }
+  if (SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
+}
+
+void ServerCore::answer_pulls(const Store& store, Part& part) {
   std::erase_if(part.waiting, [&](const WaitingPull& pull) {
-    if (!part.gate.may_read(pull.worker, pull.request.clock, store.clocks)) return false;
+    if (!part.gate.may_read(pull.worker, pull.request.clock, pull.after_push, store.clocks)) {
+      return false;
+    }
     let_go(pull.worker, waiting_cost(pull.request));
     auto answer = part.answer(pull);
     const std::size_t bytes = answer->count * size_of(answer->type);
@@ -379,7 +403,9 @@ void ServerCore::settle_all(Store& store) {
 }
 
 void ServerCore::leave(Store& store, int worker) {
-  store.clocks.leave(worker);
+  if (!SYNCLINE_PLANTED(dead_worker_counts) || here_[static_cast<std::size_t>(worker)]) {
+    store.clocks.leave(worker);
+  }
   std::erase_if(store.lookups, [&](const Lookup& each) {
     if (each.worker != worker) return false;
     let_go(worker, waiting_cost(each.request));
@@ -452,6 +478,7 @@ void ServerCore::answer_flushes(int worker) {
     oldest = id;
     break;
   }
+  if (SYNCLINE_PLANTED(flush_waits_for_nothing)) oldest = UINT64_MAX;
   std::erase_if(flushes_, [&](const Flush& each) {
     if (each.worker != worker || oldest < each.before) return false;
     let_go(worker, waiting_cost(each.request));
@@ -478,6 +505,17 @@ void ServerCore::stats(const Store& store, int worker, const Request& request) {
   }
   for (const auto& [id, payload] : payloads_) stats.held_bytes += payload.bytes;
   reply(worker, request, encode(stats));
+}
+
+std::uint64_t ServerCore::held_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [number, store] : stores_) {
+    for (const auto& [key_number, key] : store.keys) {
+      for (const auto& [slice, part] : key.parts) bytes += part->sizes().held;
+    }
+  }
+  for (const auto& [id, payload] : payloads_) bytes += payload.bytes;
+  return bytes;
 }
 
 std::size_t ServerCore::expected_bytes(int worker) const {

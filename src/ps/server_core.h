@@ -63,6 +63,8 @@ class ServerCore {
   // What is to be done now; call after each of the above.
   Actions take_actions() { return std::exchange(actions_, {}); }
 
+  // Bytes of contributions: of open rounds, and of payloads that are on their way.
+  std::uint64_t held_bytes() const;
   // Bytes of payloads that are asked for and not there yet.
   std::size_t expected_bytes(int worker) const;
   // The worker has run so far ahead of the others that its requests had better wait.
@@ -125,6 +127,7 @@ class ServerCore {
 
   void take_in(Payload payload);
   void settle(Store& store, Part& part);
+  void answer_pulls(const Store& store, Part& part);
   void settle_all(Store& store);
   void settle_push(const Request& request, int worker);
   void leave(Store& store, int worker);

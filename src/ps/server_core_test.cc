@@ -261,6 +261,21 @@ TEST_F(HandServer, WaitingRequestsAreBounded) {
   EXPECT_EQ(core->is_over(), false);
 }
 
+// Worker 1 leaves, and two rounds close at once.
+TEST_F(HandServer, EachClockHasItsValueWhenSomeoneLeaves) {
+  make_key();
+  for (std::uint64_t clock = 0; clock < 2; ++clock) {
+    EXPECT_TRUE(push(0, static_cast<float>(10 + clock), clock).ok());
+    ask(0, RequestKind::kClock, {}, clock + 1);
+    EXPECT_EQ(pull(0, clock + 1), -1);
+  }
+  ask(1, RequestKind::kLeave);
+  const Actions actions = core->take_actions();
+  ASSERT_EQ(actions.replies.size(), 2u);
+  EXPECT_EQ(number(actions.replies[0]), 10);
+  EXPECT_EQ(number(actions.replies[1]), 11);
+}
+
 TEST_F(HandServer, AStoreThatAllHaveLeftHoldsNothing) {
   make_key();
   const std::uint64_t id = announce(1);

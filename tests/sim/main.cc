@@ -2,6 +2,7 @@
 //
 //   sim --seeds FIRST-LAST      runs them all; the first violation ends with 1 and its seed
 //   sim --seed N                runs one and prints what happens
+//   sim --store-seeds FIRST-LAST, --store-seed N   the same of jobs with a key-value store
 //   sim --planted [NAME]        plants each known bug (or one): each must be found within 10,000
 //                               seeds
 #include <sys/wait.h>
@@ -13,16 +14,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/planted.h"
-#include "tests/sim/world.h"
+#include "tests/sim/store_world.h"
 
 namespace {
 
 using syncline::sim::Outcome;
-using syncline::sim::Scenario;
 
 constexpr std::array kPlanted = {"ack_off_by_one",
                                  "resume_off_by_one",
@@ -54,7 +55,35 @@ constexpr std::array kPlanted = {"ack_off_by_one",
                                  "run_ids_ignored",
 
                                  "break_is_final"};
+// In the store: found by its jobs.
+constexpr std::array kPlantedInStore = {
+    "bound_off_by_one",        "own_push_unseen",    "closes_without_payloads",
+    "refused_push_taken",      "dead_worker_counts", "flush_waits_for_nothing",
+    "push_applied_twice",      "rounds_skipped",     "clock_overtakes",
+    "sum_in_order_of_arrival", "answers_change"};
 constexpr std::uint64_t kPlantedSeeds = 10'000;
+
+// One sort of job.
+struct Sort {
+  const char* option;  // that replays a seed
+  Outcome (*run)(std::uint64_t seed, std::FILE* trace);
+  std::string (*describe)(std::uint64_t seed);
+};
+
+Outcome run_job(std::uint64_t seed, std::FILE* trace) {
+  return syncline::sim::run(syncline::sim::scenario_of(seed), trace);
+}
+std::string describe_job(std::uint64_t seed) {
+  return syncline::sim::describe(syncline::sim::scenario_of(seed));
+}
+Outcome run_store(std::uint64_t seed, std::FILE* trace) {
+  return syncline::sim::run(syncline::sim::store_scenario_of(seed), trace);
+}
+std::string describe_store(std::uint64_t seed) {
+  return syncline::sim::describe(syncline::sim::store_scenario_of(seed));
+}
+constexpr Sort kJobs{"--seed", run_job, describe_job};
+constexpr Sort kStores{"--store-seed", run_store, describe_store};
 
 struct Totals {
   std::uint64_t resumes = 0, duplicates = 0, damaged = 0, repeated = 0, done = 0, failed = 0;
@@ -72,26 +101,47 @@ struct Totals {
   }
 };
 
+// False: a violation, which is printed.
+bool run_all(const Sort& sort, std::uint64_t first, std::uint64_t last, Totals& totals) {
+  for (std::uint64_t seed = first; seed <= last; ++seed) {
+    const Outcome outcome = sort.run(seed, nullptr);
+    totals.add(outcome);
+    if (!outcome.violation.empty()) {
+      std::printf("%s\nviolation: %s\nreplay: ./dev sim %s %llu\n", sort.describe(seed).c_str(),
+                  outcome.violation.c_str(), sort.option, static_cast<unsigned long long>(seed));
+      return false;
+    }
+    // Replays must be exact, or a failure could not be looked at.
+    if (seed % 97 == 0 && sort.run(seed, nullptr).digest != outcome.digest) {
+      std::printf("seed %llu runs differently the second time\n",
+                  static_cast<unsigned long long>(seed));
+      return false;
+    }
+  }
+  return true;
+}
+
+int run_stores(std::uint64_t first, std::uint64_t last) {
+  const auto begin = std::chrono::steady_clock::now();
+  Totals totals;
+  if (!run_all(kStores, first, last, totals)) return 1;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf(
+      "%llu seeds of stores without violation in %.1f s: %llu pulls checked, %llu late pushes "
+      "refused, %llu workers died\n",
+      static_cast<unsigned long long>(last - first + 1), took.count(),
+      static_cast<unsigned long long>(totals.done), static_cast<unsigned long long>(totals.failed),
+      static_cast<unsigned long long>(totals.restarts));
+  const bool met =
+      last - first < 50 || (totals.done > 0 && totals.failed > 0 && totals.restarts > 0);
+  if (!met) std::printf("but some branch was never met\n");
+  return met ? 0 : 1;
+}
+
 int run_seeds(std::uint64_t first, std::uint64_t last) {
   const auto begin = std::chrono::steady_clock::now();
   Totals totals;
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
-    const Scenario scenario = syncline::sim::scenario_of(seed);
-    const Outcome outcome = syncline::sim::run(scenario);
-    totals.add(outcome);
-    if (!outcome.violation.empty()) {
-      std::printf("%s\nviolation: %s\nreplay: ./dev sim --seed %llu\n",
-                  syncline::sim::describe(scenario).c_str(), outcome.violation.c_str(),
-                  static_cast<unsigned long long>(seed));
-      return 1;
-    }
-    // Replays must be exact, or a failure could not be looked at.
-    if (seed % 97 == 0 && syncline::sim::run(scenario).digest != outcome.digest) {
-      std::printf("seed %llu runs differently the second time\n",
-                  static_cast<unsigned long long>(seed));
-      return 1;
-    }
-  }
+  if (!run_all(kJobs, first, last, totals)) return 1;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf(
       "%llu seeds without violation in %.1f s: %llu jobs started, %llu joins failed as they must, "
@@ -115,7 +165,8 @@ int run_seeds(std::uint64_t first, std::uint64_t last) {
 }
 
 // In a process of its own: a planted bug may well end in an assertion or a fault.
-bool finds([[maybe_unused]] const char* bug, std::uint64_t first, std::uint64_t last) {
+bool finds([[maybe_unused]] const char* bug, const Sort& sort, std::uint64_t first,
+           std::uint64_t last) {
   std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -125,7 +176,7 @@ bool finds([[maybe_unused]] const char* bug, std::uint64_t first, std::uint64_t 
     if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(9);
     ::alarm(600);  // a bug may spin for ever; that is not counted as found
     for (std::uint64_t seed = first; seed <= last; ++seed) {
-      if (!syncline::sim::run(syncline::sim::scenario_of(seed)).violation.empty()) ::_exit(1);
+      if (!sort.run(seed, nullptr).violation.empty()) ::_exit(1);
     }
     ::_exit(0);
   }
@@ -135,15 +186,15 @@ bool finds([[maybe_unused]] const char* bug, std::uint64_t first, std::uint64_t 
   return WEXITSTATUS(status) != 0;
 }
 
-int find_planted(const char* only) {
+int find_planted(const Sort& sort, std::span<const char* const> bugs, const char* only) {
   int missed = 0;
-  for (const char* bug : kPlanted) {
+  for (const char* bug : bugs) {
     if (only != nullptr && std::strcmp(only, bug) != 0) continue;
     std::uint64_t first = 1;
     std::uint64_t span = 1;
     bool found = false;
     while (first <= kPlantedSeeds && !found) {
-      found = finds(bug, first, std::min(first + span - 1, kPlantedSeeds));
+      found = finds(bug, sort, first, std::min(first + span - 1, kPlantedSeeds));
       if (found) break;
       first += span;
       span = std::min<std::uint64_t>(2 * span, 500);
@@ -153,11 +204,13 @@ int find_planted(const char* only) {
                 static_cast<unsigned long long>(std::min(first + span - 1, kPlantedSeeds)));
     if (!found) ++missed;
   }
-  return missed == 0 ? 0 : 1;
+  return missed;
 }
 
 int usage() {
-  std::fprintf(stderr, "usage: sim --seeds FIRST-LAST | --seed N | --planted [NAME]\n");
+  std::fprintf(stderr,
+               "usage: sim --seeds FIRST-LAST | --seed N | --store-seeds FIRST-LAST | "
+               "--store-seed N | --planted [NAME]\n");
   return 2;
 }
 
@@ -165,15 +218,24 @@ int usage() {
 
 int main(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "";
-  if (mode == "--planted") return find_planted(argc > 2 ? argv[2] : nullptr);
+  if (mode == "--planted") {
+    const char* const only = argc > 2 ? argv[2] : nullptr;
+    const int missed =
+        find_planted(kJobs, kPlanted, only) + find_planted(kStores, kPlantedInStore, only);
+    return missed == 0 ? 0 : 1;
+  }
   if (argc != 3) return usage();
   char* rest = nullptr;
   const std::uint64_t first = std::strtoull(argv[2], &rest, 10);
-  if (mode == "--seed") {
-    const Outcome outcome = syncline::sim::run(syncline::sim::scenario_of(first), stdout);
+  for (const Sort& sort : {kJobs, kStores}) {
+    if (mode != sort.option) continue;
+    const Outcome outcome = sort.run(first, stdout);
     std::printf("%s\n", outcome.violation.empty() ? "no violation" : outcome.violation.c_str());
     return outcome.violation.empty() ? 0 : 1;
   }
-  if (mode != "--seeds" || *rest != '-') return usage();
-  return run_seeds(first, std::strtoull(rest + 1, nullptr, 10));
+  if (*rest != '-') return usage();
+  const std::uint64_t last = std::strtoull(rest + 1, nullptr, 10);
+  if (mode == "--seeds") return run_seeds(first, last);
+  if (mode == "--store-seeds") return run_stores(first, last);
+  return usage();
 }

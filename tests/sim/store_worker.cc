@@ -1,0 +1,386 @@
+#include "tests/sim/store_worker.h"
+
+#include <algorithm>
+
+namespace syncline::sim {
+namespace {
+
+constexpr Nanos kPatience = 100 * kSecond;
+constexpr std::size_t kCallsMax = 12;        // of a worker at a time
+constexpr std::size_t kCallsMaxInBulk = 64;  // more than one clock's
+constexpr std::uint16_t kStoreNumber = 1;
+
+// The pairs of this process, known to its engine, in the order of their ids.
+std::vector<std::shared_ptr<exec::Group>> make_pairs(exec::Engine& engine,
+                                                     const StoreScenario& scenario, int rank,
+                                                     const std::vector<exec::Channel*>& peers) {
+  std::vector<std::shared_ptr<exec::Group>> pairs;
+  for (int worker = 0; worker < scenario.workers; ++worker) {
+    for (int server = 0; server < scenario.servers; ++server) {
+      const int ranks[2] = {worker, scenario.workers + server};
+      if (ranks[0] != rank && ranks[1] != rank) continue;
+      auto group = std::make_shared<exec::Group>();
+      group->id = static_cast<std::uint32_t>(2 + worker * scenario.servers + server);
+      group->rank = ranks[0] == rank ? ps::kWorkerSide : ps::kServerSide;
+      for (const int each : ranks) {
+        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
+        group->world_ranks.push_back(each);
+      }
+      engine.add_group(group);
+      pairs.push_back(std::move(group));
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+StoreServer::StoreServer(Network& network, const StoreScenario& scenario, const Identity& identity,
+                         Log log)
+    : SimProcess(network, identity,
+                 scenario.network.seed * 31 + 100 + static_cast<std::uint64_t>(identity.rank),
+                 std::move(log)),
+      scenario_(scenario) {}
+
+void StoreServer::on_joined(std::vector<exec::Channel*> peers) {
+  context_->engine->start();
+  links_.engine = context_->engine;
+  links_.server = rank_ - scenario_.workers;
+  links_.workers = make_pairs(*context_->engine, scenario_, rank_, peers);
+  links_.segment_bytes = context_->staging.segment_bytes_max;
+  links_.ends_with_stores = true;
+  links_.log = log_;
+  server_ = std::make_unique<ps::Server>(links_);
+}
+
+void StoreServer::on_death() {
+  if (server_ != nullptr) context_->engine->stop(0);
+  server_.reset();
+  links_ = {};
+}
+
+bool StoreServer::step() {
+  if (joining_) {
+    join();
+    return !joining_;
+  }
+  bool moved = context_->engine->step();
+  for (int i = 0; i < 4 && server_->step(); ++i) moved = true;
+  over_ = over_ || server_->is_over();
+  return moved;
+}
+
+// Rounds of as many clocks as workers may be apart, and what a pair may have on its way.
+std::string StoreServer::excess() const {
+  if (server_ == nullptr) return {};
+  constexpr std::size_t kPushesPerClock = 4;
+  std::size_t biggest = 0, all = 0;
+  for (const auto& key : scenario_.keys) {
+    const std::size_t bytes = key.table ? 8 * (8 + key.count * 4) : key.count * 4;
+    biggest = std::max(biggest, bytes);
+    all += bytes;
+  }
+  const auto workers = static_cast<std::size_t>(scenario_.workers);
+  for (int worker = 0; worker < scenario_.workers; ++worker) {
+    if (server_->core().expected_bytes(worker) > ps::Server::kExpectedBytesMax + biggest) {
+      return "awaits too much from worker " + std::to_string(worker);
+    }
+  }
+  const std::size_t apart = scenario_.bound == ps::kUnbounded ? 1 : scenario_.bound + 3;
+  const std::size_t room = apart * workers * kPushesPerClock * all;
+  const std::uint64_t held = server_->core().held_bytes();
+  return held <= room ? "" : "holds " + std::to_string(held) + " bytes of pushes";
+}
+
+StoreWorker::StoreWorker(Network& network, const StoreScenario& scenario, const Identity& identity,
+                         StoreLedger& ledger, Log log)
+    : SimProcess(network, identity,
+                 scenario.network.seed * 31 + static_cast<std::uint64_t>(identity.rank),
+                 std::move(log)),
+      scenario_(scenario),
+      ledger_(ledger) {}
+
+void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
+  context_->engine->start();
+  ps::WorkerLinks links;
+  links.engine = context_->engine;
+  links.worker = rank_;
+  links.workers = scenario_.workers;
+  links.servers = make_pairs(*context_->engine, scenario_, rank_, peers);
+  links.segment_bytes = context_->staging.segment_bytes_max;
+  links.timeout = kPatience;
+  client_ = std::make_shared<ps::Client>(std::move(links), kStoreNumber);
+  busy_until_ = network_.now() + scenario_.delays[static_cast<std::size_t>(rank_)];
+}
+
+void StoreWorker::on_death() {
+  if (client_ != nullptr) context_->engine->stop(0);
+  client_.reset();
+  running_.clear();
+  step_work_.reset();
+  lookup_ = {};
+}
+
+bool StoreWorker::step() {
+  if (joining_) {
+    join();
+    return !joining_;
+  }
+  bool moved = context_->engine->step();
+  collect();
+  watch_failures();
+  for (int i = 0; i < 8 && violation_.empty() && network_.now() >= busy_until_ && advance(); ++i) {
+    moved = true;
+  }
+  return moved;
+}
+
+// One thing more, if there is one to do.
+bool StoreWorker::advance() {
+  if (step_work_ != nullptr) {
+    if (!step_work_->done()) return false;
+    if (!step_work_->status().ok()) violate(step_work_->status().to_string());
+    step_work_.reset();
+  }
+  switch (phase_) {
+    case Phase::kIdle:
+      phase_ = Phase::kOpening;
+      open();
+      return true;
+    case Phase::kOpening:
+      phase_ = Phase::kFinding;
+      if (!scenario_.optimizer) return true;
+      step_work_ = client_->begin_optimizer(optim::Sgd(1), 0, kPatience);
+      return true;
+    case Phase::kFinding:
+      if (!found()) find_next();
+      return true;
+    case Phase::kWorking:
+      return work();
+    case Phase::kFlushing:
+      if (!running_.empty()) return false;
+      phase_ = Phase::kWatching;
+      clock_ = 1 + *std::max_element(scenario_.clocks.begin(), scenario_.clocks.end());
+      client_->clock(clock_);  // holds nobody back
+      return true;
+    case Phase::kWatching:
+    case Phase::kLooking:
+      look();
+      return false;
+    case Phase::kOver:
+      return false;
+  }
+  return false;
+}
+
+void StoreWorker::open() {
+  ps::Rules rules;
+  rules.bound = scenario_.bound;
+  step_work_ = client_->begin_open(rules, kPatience);
+}
+
+// The key that was being made or looked up is there.
+bool StoreWorker::found() {
+  if (lookup_.work != nullptr) {
+    const auto key = ps::decode_key(*lookup_.answer);
+    const auto& expected = scenario_.keys[found_];
+    if (!key.ok() || ps::encode(key.value()) != ps::encode(expected)) {
+      violate("the directory has another '" + expected.name + "'");
+    }
+    lookup_ = {};
+    ++found_;
+  } else if (!first_value_.empty()) {
+    first_value_.clear();
+    client_->publish(scenario_.keys[found_++]);
+  }
+  if (found_ < scenario_.keys.size()) return false;
+  phase_ = Phase::kWorking;
+  plan_clock();
+  return true;
+}
+
+void StoreWorker::find_next() {
+  const auto& key = scenario_.keys[found_];
+  if (rank_ != 0) {
+    lookup_ = client_->begin_lookup(key.name, kPatience);
+    step_work_ = lookup_.work;
+    return;
+  }
+  first_value_.assign(std::max<std::size_t>(1, key.count), 0);
+  auto begun = client_->begin_create(key, first_value_.data(), kPatience);
+  if (!begun.ok()) return violate(begun.status().to_string());
+  step_work_ = begun.value();
+}
+
+// Of each key some pushes and pulls, in this order in a bulk synchronous store, since a push after
+// a pull would be late: that too happens now and then.
+void StoreWorker::plan_clock() {
+  std::vector<std::vector<Action>> by_key(scenario_.keys.size());
+  for (std::size_t key = 0; key < by_key.size(); ++key) {
+    auto& mine = by_key[key];
+    const auto add = [&](Action::Kind kind) { mine.push_back({kind, key, below(3)}); };
+    const bool uniform = scenario_.uniform;
+    const int pushes = uniform ? 1 : below(4) == 0 ? 0 : 1 + (below(3) == 0 ? 1 : 0);
+    if (below(4) == 0) add(Action::Kind::kPull);
+    for (int i = 0; i < pushes; ++i) add(Action::Kind::kPush);
+    if (uniform || below(3) != 0) add(Action::Kind::kPull);
+    const bool pulled = !mine.empty() && mine.back().kind == Action::Kind::kPull;
+    if (pulled && pushes > 0 && scenario_.is_bulk() && below(6) == 0) {
+      add(Action::Kind::kLatePush);
+    }
+  }
+  for (bool left = true; left;) {
+    left = false;
+    for (auto& mine : by_key) {
+      if (mine.empty()) continue;
+      left = true;
+      if (below(2) == 0) continue;
+      actions_.push_back(mine.front());
+      mine.erase(mine.begin());
+    }
+  }
+  if (below(4) == 0) actions_.push_back({Action::Kind::kFlush, 0, 0});
+  // A pull after a push may wait until the others have pulled that key too, or ended their clocks.
+  waits_ = (scenario_.uniform || !scenario_.is_bulk()) && below(2) == 0;
+}
+
+bool StoreWorker::work() {
+  if (running_.size() >= (scenario_.is_bulk() ? kCallsMaxInBulk : kCallsMax)) return false;
+  if (!actions_.empty()) {
+    const Action action = actions_.front();
+    actions_.pop_front();
+    run(action);
+    if (below(5) == 0) busy_until_ = network_.now() + below(10 * static_cast<int>(kMillisecond));
+    return true;
+  }
+  if (waits_ && !running_.empty()) return false;
+  client_->clock(++clock_);
+  ended_.clear();
+  if (clock_ < scenario_.clocks[static_cast<std::size_t>(rank_)]) {
+    plan_clock();
+    return true;
+  }
+  flush();
+  phase_ = Phase::kFlushing;
+  return true;
+}
+
+void StoreWorker::run(const Action& action) {
+  switch (action.kind) {
+    case Action::Kind::kPush:
+      return push(action, false);
+    case Action::Kind::kLatePush:
+      return push(action, true);
+    case Action::Kind::kPull:
+      return pull(action.key, action.priority);
+    case Action::Kind::kFlush:
+      return flush();
+  }
+}
+
+ps::Client::Call StoreWorker::call(int priority) const {
+  ps::Client::Call call;
+  call.clock = clock_;
+  call.priority = priority;
+  call.timeout = kPatience;
+  return call;
+}
+
+// Some rows, one of them perhaps twice.
+std::vector<std::int64_t> StoreWorker::random_ids() {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t id = 0; id < kTableRows; ++id) {
+    if (below(3) == 0) ids.push_back(id);
+  }
+  if (ids.empty()) ids.push_back(below(kTableRows));
+  std::shuffle(ids.begin(), ids.end(), random_);
+  if (below(2) == 0) ids.push_back(ids.front());
+  return ids;
+}
+
+void StoreWorker::push(const Action& action, bool late) {
+  if (!late && !ledger_.has_room(rank_, action.key)) return;
+  const auto& key = scenario_.keys[action.key];
+  auto ids = key.table ? random_ids() : std::vector<std::int64_t>();
+  if (late && ended_.count(action.key) == 0) return;
+  auto running = std::make_unique<Running>();
+  running->data = late ? ledger_.forged(rank_, action.key, ids.size())
+                       : ledger_.push(rank_, action.key, clock_, ids);
+  running->work = key.table ? client_->push_rows(key, ids.data(), running->data.data(), ids.size(),
+                                                 call(action.priority))
+                            : client_->push(key, running->data.data(), call(action.priority));
+  running_.push_back(std::move(running));
+}
+
+void StoreWorker::pull(std::size_t at, int priority) {
+  const auto& key = scenario_.keys[at];
+  auto ids = key.table ? random_ids() : std::vector<std::int64_t>();
+  auto running = std::make_unique<Running>();
+  running->pull = ledger_.pull(rank_, at, clock_, ids);
+  if (running->pull->pushed) ended_.insert(at);
+  running->data.assign(key.count * (key.table ? ids.size() : 1), -1);
+  running->work = key.table ? client_->pull_rows(key, ids.data(), running->data.data(), ids.size(),
+                                                 call(priority))
+                            : client_->pull(key, running->data.data(), call(priority));
+  running_.push_back(std::move(running));
+}
+
+void StoreWorker::flush() {
+  auto running = std::make_unique<Running>();
+  running->flush = ledger_.flush(rank_);
+  running->work = client_->flush(kPatience);
+  running_.push_back(std::move(running));
+}
+
+void StoreWorker::look() {
+  if (phase_ == Phase::kWatching && last_) {
+    phase_ = Phase::kLooking;
+    for (std::size_t key = 0; key < scenario_.keys.size(); ++key) pull(key, 0);
+    return;
+  }
+  const bool looked = phase_ == Phase::kLooking && running_.empty();
+  if (!looked && !(phase_ == Phase::kWatching && leaves_)) return;
+  client_->leave();
+  phase_ = Phase::kOver;
+}
+
+void StoreWorker::collect() {
+  std::erase_if(running_, [this](const std::unique_ptr<Running>& each) {
+    if (!each->work->done()) return false;
+    end(*each);
+    return true;
+  });
+}
+
+void StoreWorker::end(Running& running) {
+  const Status status = running.work->status();
+  if (!status.ok()) return violate(status.to_string());
+  if (running.flush) ledger_.flushed(rank_, *running.flush);
+  if (!running.pull) return;
+  ++checked_;
+  const std::string wrong = ledger_.check(*running.pull, running.data);
+  if (!wrong.empty()) violate(wrong);
+}
+
+// Only what was meant to be late is refused.
+void StoreWorker::watch_failures() {
+  const Status failure = client_->take_failure();
+  if (failure.ok()) return;
+  ++refused_;
+  if (failure.code() != Code::kFailedPrecondition || !scenario_.is_bulk()) {
+    violate("refused: " + failure.to_string());
+  }
+}
+
+void StoreWorker::violate(const std::string& what) {
+  if (violation_.empty()) violation_ = "worker " + std::to_string(rank_) + ": " + what;
+}
+
+std::string StoreWorker::waiting() const {
+  if (joining_) return joining_->waiting();
+  return "worker " + std::to_string(rank_) + " in phase " +
+         std::to_string(static_cast<int>(phase_)) + ", clock " + std::to_string(clock_) + ", " +
+         std::to_string(running_.size()) + " calls";
+}
+
+}  // namespace syncline::sim
