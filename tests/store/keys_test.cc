@@ -28,7 +28,7 @@ TEST_P(StoreKeys, PullRightAfterInit) {
     kv.init("late", view(late));
     kv.pull("late", view(got)).wait();
     EXPECT_EQ(got, late);
-    KVStore impatient = session.kvstore(KVStoreOptions().timeout(200ms));
+    KVStore impatient = session.kvstore(KVStoreOptions().timeout(1000ms));
     try {
       impatient.pull("99", view(got)).wait();
       ADD_FAILURE() << "a key that nobody made";
@@ -136,7 +136,7 @@ TEST_P(StoreKeys, EachRefusalSaysWhy) {
 // Answers that come when nobody waits any more block none of the later ones.
 TEST_P(StoreKeys, LateAnswersFillNothing) {
   run(2, [](Session& session) {
-    KVStore kv = session.kvstore(KVStoreOptions().timeout(100ms));
+    KVStore kv = session.kvstore(KVStoreOptions().timeout(1000ms));
     std::vector<float> w(2'000'000, 1), out(w.size());
     kv.init("w", view(w));
     kv.push("w", view(w));
