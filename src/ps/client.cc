@@ -115,7 +115,7 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
     while (first != lane.queue.end() && first->first.number > held->first) ++first;
   }
   if (first == lane.queue.end()) return nullptr;
-  if (first->second->payload_bytes > 0 && lane.in_flight >= kWindowBytes) return nullptr;
+  if (first->second->payload_bytes > 0 && lane.in_flight >= links_.window_bytes) return nullptr;
   auto item = std::move(first->second);
   lane.numbers.erase(first->first.number);
   lane.queue.erase(first);

@@ -1,7 +1,7 @@
 // Client: a worker's side of one key-value store on servers. Cuts tensors into slices, sends them
 // by priority, puts answers where they belong.
 //
-// Each server has a lane: what waits for it, by priority and then by age, and at most kWindowBytes
+// Each server has a lane: what waits for it, by priority and then by age, and at most a window
 // of payload on the way, so that something urgent waits for a few slices only. Operations of one
 // key keep their order: a later one lends the earlier ones its priority. What orders clocks
 // (kClock, kFlush, kLeave) goes when all that was called before it has gone.
@@ -27,8 +27,6 @@ namespace syncline::ps {
 // Thread-safe. Calls never block, but those that say so.
 class Client : public std::enable_shared_from_this<Client> {
  public:
-  static constexpr std::size_t kWindowBytes = 2 << 20;
-
   Client(WorkerLinks links, std::uint16_t store);
 
   int servers() const { return static_cast<int>(lanes_.size()); }

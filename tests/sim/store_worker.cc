@@ -109,6 +109,8 @@ void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
   links.servers = make_pairs(*context_->engine, scenario_, rank_, peers);
   links.segment_bytes = context_->staging.segment_bytes_max;
   links.timeout = kPatience;
+  // So small that calls wait for it, and overtake each other.
+  links.window_bytes = std::size_t{1} << (10 + scenario_.network.seed % 12);
   client_ = std::make_shared<ps::Client>(std::move(links), kStoreNumber);
   busy_until_ = network_.now() + scenario_.delays[static_cast<std::size_t>(rank_)];
 }

@@ -8,6 +8,17 @@ namespace {
 using conformance::code_of;
 using conformance::EachWiring;
 
+using namespace std::chrono_literals;
+
+// How many of three workers have pushed to the row by step `id`: worker r pushes row (id + r) % 9.
+int sees(std::int64_t id, std::int64_t row) {
+  int count = 0;
+  for (std::int64_t step = 0; step <= id; ++step) {
+    for (std::int64_t rank = 0; rank < 3; ++rank) count += (step + rank) % 9 == row ? 1 : 0;
+  }
+  return count;
+}
+
 class StoreTables : public EachWiring {};
 SYNCLINE_ON_EACH_WIRING(StoreTables);
 
@@ -44,6 +55,25 @@ TEST_P(StoreTables, RepeatedIds) {
     std::vector<float> rows(8);
     kv.pull_rows("t", view(Ids{9, 5, 9, 1}), view(rows)).wait();
     EXPECT_EQ(rows, (std::vector<float>{-4, -4, -10, -10, -4, -4, 0, 0}));
+  });
+}
+
+// Each worker pushes and pulls rows of other servers than the next one's, and waits before it ends
+// its clock: the clock ends on all servers alike.
+TEST_P(StoreTables, PullsOfDifferentRowsEndAClock) {
+  run(3, [](Session& session) {
+    KVStore kv = session.kvstore(KVStoreOptions().timeout(10s));
+    kv.create_table("t", TableOptions().dim(1));
+    for (int round = 1; round <= 3; ++round) {
+      for (std::int64_t id = 0; id < 9; ++id) {
+        std::vector<float> one(1, 1), row(1);
+        const Ids pushed{(id + session.rank()) % 9}, pulled{(id + 2 * session.rank()) % 9};
+        kv.push_rows("t", view(pushed), view(one)).wait();
+        kv.pull_rows("t", view(pulled), view(row)).wait();
+        EXPECT_EQ(row[0], 3 * (round - 1) + sees(id, pulled[0])) << "row " << pulled[0];
+        kv.clock();
+      }
+    }
   });
 }
 
