@@ -188,6 +188,9 @@ void Engine::stop(Nanos linger) {
     poller_.poll(kMillisecond);
     for (const auto& channel : channels_) channel->endpoint->progress(monotonic_now());
   }
+  // Communicators may outlive the session; their later calls are refused by name.
+  for (const auto& [id, group] : groups_)
+    std::fill(group->peers.begin(), group->peers.end(), nullptr);
   channels_.clear();
   groups_.clear();
   tickers_.clear();

@@ -145,7 +145,13 @@ class PointToPoint {
   static std::string rank_name(const Group& group, int group_rank);
 
   std::vector<std::function<void()>>& callbacks_;
-  std::map<const Channel*, Peer> peers_;
+  // Not by address: simulations run the same each time.
+  struct ByRank {
+    bool operator()(const Channel* a, const Channel* b) const {
+      return a->world_rank < b->world_rank;
+    }
+  };
+  std::map<const Channel*, Peer, ByRank> peers_;
   Transfers sends_, receives_;   // in the order of calls
   std::list<Arrived> arrived_;   // in the order of arrival
   std::size_t pending_ = 0;      // sends, receives and controls

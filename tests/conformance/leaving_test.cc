@@ -106,6 +106,22 @@ TEST(LeavingThreads, WorksAndCommunicatorsOutliveTheSession) {
   EXPECT_EQ(code_of([&] { world.split(0); }), Code::kShutdown);
 }
 
+// Messages are refused by name although the peers are gone; stores, too, may go last.
+TEST(LeavingThreads, MessagesAndStoresOutliveTheSession) {
+  std::vector<Session> sessions = init_threads(1);
+  KVStore store = sessions[0].kvstore();
+  std::vector<Session> pair = init_threads(2);
+  Communicator world = pair[0].world();
+  pair.clear();
+  sessions.clear();
+  float x = 1;
+  const Status sent = world.send({&x, 1}, 1).wait_for(20s);
+  EXPECT_EQ(sent.code(), Code::kShutdown) << sent.to_string();
+  EXPECT_NE(sent.to_string().find("send to rank 1"), std::string::npos) << sent.to_string();
+  EXPECT_EQ(world.recv({&x, 1}, 1).wait_for(20s).code(), Code::kShutdown);
+  EXPECT_THROW(store.finish(), Error);
+}
+
 TEST(LeavingThreads, Hang06WorldOfOne) {
   for (int i = 0; i < 20; ++i) {
     std::vector<Session> sessions = init_threads(1, harness::test_options());
