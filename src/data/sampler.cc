@@ -4,18 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "base/splitmix.h"
 #include "syncline/status.h"
 
 namespace syncline::data {
 namespace {
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
-
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(Status(Code::kInvalidArgument, "sampler: " + message));
@@ -27,9 +20,10 @@ std::vector<std::uint64_t> epoch_order(std::uint64_t size, std::uint64_t seed,
                                        std::uint64_t epoch) {
   std::vector<std::uint64_t> order(size);
   for (std::uint64_t i = 0; i < size; ++i) order[i] = i;
-  const std::uint64_t key = mix(mix(seed + kGolden) + epoch * kGolden);
+  const std::uint64_t key = splitmix(splitmix(seed + kSplitmixStep) + epoch * kSplitmixStep);
   for (std::uint64_t i = size; i-- > 1;) {
-    const auto product = static_cast<unsigned __int128>(mix(key + i * kGolden)) * (i + 1);
+    const auto product =
+        static_cast<unsigned __int128>(splitmix(key + i * kSplitmixStep)) * (i + 1);
     std::swap(order[i], order[static_cast<std::uint64_t>(product >> 64)]);
   }
   return order;

@@ -4,19 +4,14 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/splitmix.h"
 #include "kernels/reduce.h"
 #include "plan/canonical.h"
 
 namespace syncline::ps {
 namespace {
 
-// splitmix64 (Steele, Lea and Flood, 2014): each number follows from its position alone.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
+std::uint64_t mix(std::uint64_t x) { return splitmix(x + kSplitmixStep); }
 
 // In (0, 1).
 double unit(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }

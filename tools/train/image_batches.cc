@@ -4,19 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "base/splitmix.h"
+
 namespace syncline::tools {
-namespace {
-
-// SplitMix64's output function (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15u;
-
-}  // namespace
 
 PixelStatistics pixel_statistics(const data::ImageSet& set) {
   std::array<std::uint64_t, 256> histogram{};
@@ -52,8 +42,8 @@ void ImageBatches::fill(const std::vector<std::uint64_t>& indices, std::uint64_t
     float* image = images + i * size;
     labels[i] = set_.labels[indices[i]];
     if (augment_ == Augment::kShiftFlip) {
-      const std::uint64_t key = mix(mix(seed_ + kGolden) + epoch * kGolden);
-      fill_changed(source, mix(key + (indices[i] + 1) * kGolden), image);
+      const std::uint64_t key = splitmix(splitmix(seed_ + kSplitmixStep) + epoch * kSplitmixStep);
+      fill_changed(source, splitmix(key + (indices[i] + 1) * kSplitmixStep), image);
     } else {
       for (std::size_t p = 0; p < size; ++p) image[p] = value_[source[p]];
     }
