@@ -327,10 +327,6 @@ std::shared_ptr<WorkState> Client::begin_optimizer(const optim::Optimizer& optim
 
 Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
                              Nanos timeout) {
-  if (timeout == 0) {
-    send_optimizer(optimizer, clock);
-    return {};
-  }
   const Status taken = wait(begin_optimizer(optimizer, clock, timeout));
   const Status refused = take_failure();
   return (refused.ok() ? taken : refused).with_operation("set_optimizer");
@@ -351,11 +347,7 @@ Result<std::shared_ptr<WorkState>> Client::begin_create(const KeyDescription& ke
   const std::size_t width = size_of(key.dtype);
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];
-    auto item = make_item(RequestKind::kAssign, {});
-    item->request.key = key.key;
-    item->request.slice = static_cast<std::uint32_t>(i);
-    item->request.dtype = key.dtype;
-    item->request.count = slice.count;
+    auto item = slice_item(RequestKind::kAssign, key, i, {});
     item->request.separate = true;
     item->payload = static_cast<const std::byte*>(value) + slice.begin * width;
     item->payload_bytes = slice.count * width;

@@ -49,11 +49,13 @@ class Client : public std::enable_shared_from_this<Client> {
     std::shared_ptr<std::vector<std::byte>> answer;  // for decode_key(), when the Work is done
   };
   Lookup begin_lookup(const std::string& name, Nanos timeout);
-  // Completes when the servers have taken it; a refusal is in take_failure().
+  // It holds from `clock` on. Completes when the servers have taken it; a refusal is in
+  // take_failure().
   std::shared_ptr<WorkState> begin_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock,
                                              Nanos timeout);
-  // From `clock` on. With a timeout blocks until the servers have agreed; 0: does not, and a
-  // refusal is a failure that take_failure() tells.
+  // The same without an answer.
+  void send_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock);
+  // Blocks until the servers have agreed.
   Status set_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock, Nanos timeout);
 
   struct Call {
@@ -135,7 +137,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // `inlined`: what follows the header.
   std::shared_ptr<Item> make_item(RequestKind kind, const Call& call,
                                   std::span<const std::byte> inlined = {}) const;
-  void send_optimizer(const optim::Optimizer& optimizer, std::uint64_t clock);
+  std::shared_ptr<Item> slice_item(RequestKind kind, const KeyDescription& key, std::size_t slice,
+                                   const Call& call, std::span<const std::byte> inlined = {}) const;
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,
                                      const Call& call, std::string operation);
   Status wait(const std::shared_ptr<WorkState>& work);

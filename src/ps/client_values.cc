@@ -44,6 +44,17 @@ std::string named(const char* what, const KeyDescription& key, std::uint64_t clo
 
 }  // namespace
 
+std::shared_ptr<Client::Item> Client::slice_item(RequestKind kind, const KeyDescription& key,
+                                                 std::size_t slice, const Call& call,
+                                                 std::span<const std::byte> inlined) const {
+  auto item = make_item(kind, call, inlined);
+  item->request.key = key.key;
+  item->request.slice = static_cast<std::uint32_t>(slice);
+  item->request.dtype = key.dtype;
+  item->request.count = key.slices[slice].count;
+  return item;
+}
+
 std::shared_ptr<WorkState> Client::push(const KeyDescription& key, const void* data,
                                         const Call& call) {
   auto joined = join(named("push", key, call.clock), key.slices.size());
@@ -54,11 +65,8 @@ std::shared_ptr<WorkState> Client::push(const KeyDescription& key, const void* d
     const PlacedSlice& slice = key.slices[i];
     const auto* from = static_cast<const std::byte*>(data) + slice.begin * width;
     const bool inlined = slice.count * width <= kInlineMax;
-    auto item = make_item(RequestKind::kPush, call, {from, inlined ? slice.count * width : 0});
-    item->request.key = key.key;
-    item->request.slice = static_cast<std::uint32_t>(i);
-    item->request.dtype = key.dtype;
-    item->request.count = slice.count;
+    auto item =
+        slice_item(RequestKind::kPush, key, i, call, {from, inlined ? slice.count * width : 0});
     item->work = joined;
     if (!inlined) {
       item->request.separate = true;
@@ -77,9 +85,7 @@ std::shared_ptr<WorkState> Client::pull(const KeyDescription& key, void* data, c
   const std::size_t width = size_of(key.dtype);
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];
-    auto item = make_item(RequestKind::kPull, call);
-    item->request.key = key.key;
-    item->request.slice = static_cast<std::uint32_t>(i);
+    auto item = slice_item(RequestKind::kPull, key, i, call);
     item->answer = static_cast<std::byte*>(data) + slice.begin * width;
     item->answer_bytes = slice.count * width;
     item->work = joined;

@@ -125,11 +125,8 @@ Communicator Communicator::split(int color, int key) const {
   }
   std::sort(colors.begin(), colors.end());
   colors.erase(std::unique(colors.begin(), colors.end()), colors.end());
-  const auto next_id =
-      static_cast<std::uint32_t>(first_id + static_cast<std::int64_t>(colors.size()));
-  std::uint32_t seen = context.next_group_id.load();
-  while (seen < next_id && !context.next_group_id.compare_exchange_weak(seen, next_id)) {
-  }
+  context.take_group_ids(
+      static_cast<std::uint32_t>(first_id + static_cast<std::int64_t>(colors.size())));
   if (color < 0) return Communicator();
 
   std::vector<std::size_t> members;

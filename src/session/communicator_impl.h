@@ -24,7 +24,13 @@ struct SessionContext {
   std::shared_ptr<exec::Engine> engine;
   std::shared_ptr<session::FlightLog> flight;   // may be null
   std::atomic<std::uint32_t> next_group_id{2};  // the world is 1
-  std::atomic<bool> splitting{false};           // one at a time: ids grow on every rank
+  // Ids below `next` are taken, by this process or by others that agreed with it.
+  void take_group_ids(std::uint32_t next) {
+    std::uint32_t current = next_group_id.load();
+    while (current < next && !next_group_id.compare_exchange_weak(current, next)) {
+    }
+  }
+  std::atomic<bool> splitting{false};  // one at a time: ids grow on every rank
   plan::CostParams cost;
   std::vector<int> host_of;  // by world rank: equal numbers share a host; empty: not known
   collective::Preferences preferences;

@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "session/kvstore_impl.h"
+#include "session/log.h"
 #include "session/session_impl.h"
 #include "session/stores.h"
 
@@ -89,6 +90,10 @@ KVStore Session::kvstore(const KVStoreOptions& code_options) {
   KVStoreOptions options = code_options;
   if (const auto forced = env("SYNCLINE_CONSISTENCY"); forced.has_value() && !forced->empty()) {
     options.consistency(Consistency::parse(*forced));
+    if (options.consistency().bound() != code_options.consistency().bound()) {
+      session::log_line(impl_->rank, "SYNCLINE_CONSISTENCY=" + *forced + " overrides " +
+                                         code_options.consistency().to_string());
+    }
   }
   return KVStore(session::open_store(*impl_, options));
 }

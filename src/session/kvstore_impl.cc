@@ -100,7 +100,11 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
     clock = clock_;
     first = !std::exchange(has_optimizer_, true);
   }
-  throw_if_error(client_->set_optimizer(optimizer, clock, first ? timeout_ : 0));
+  if (first) {
+    throw_if_error(client_->set_optimizer(optimizer, clock, timeout_));
+  } else {
+    client_->send_optimizer(optimizer, clock);
+  }
 }
 
 void KVStore::Impl::agree(const ps::KeyDescription& mine, const ps::KeyDescription& theirs) {

@@ -22,10 +22,7 @@ std::uint32_t reserve_ids(Communicator::Impl& world, std::uint32_t count) {
   CallOptions options;
   options.name = "kvstore";
   world.start(call, options).wait();
-  const auto next = static_cast<std::uint32_t>(first) + count;
-  std::uint32_t current = context.next_group_id.load();
-  while (current < next && !context.next_group_id.compare_exchange_weak(current, next)) {
-  }
+  context.take_group_ids(static_cast<std::uint32_t>(first) + count);
   return static_cast<std::uint32_t>(first);
 }
 

@@ -73,6 +73,7 @@ int run_main(const std::vector<std::string>& words) {
   const int done = parse_train_options(words, options);
   if (done >= 0) return done;
   if (options.reproducible) set_env("SYNCLINE_REPRODUCIBLE", "1");  // wins over the environment
+  set_env("SYNCLINE_CONSISTENCY", options.consistency);
   Session session = init();
   Result<TrainingData> data = load_data(options.data);
   const Status status = data.ok() ? check_json(options, session.rank()) : data.status();

@@ -51,7 +51,9 @@ class WithDdp : public Synchroniser {
     sync_.emplace(ddp_.sync_when(last));
   }
   torch::Tensor forward(torch::Tensor images) override { return ddp_(std::move(images)); }
-  double take_exposed() override { return last_ ? ddp_.last_step().exposed_us * kMicrosecond : 0; }
+  Exposed take_exposed() override {
+    return {0, last_ ? ddp_.last_step().exposed_us * kMicrosecond : 0};
+  }
   void step(double lr) override {
     sync_.reset();
     for (auto& group : optimiser_->param_groups()) group.options().set_lr(lr);
@@ -103,7 +105,7 @@ class WithStore : public Synchroniser {
     counted_ = optimiser_.waited_us() * kMicrosecond;
     return model_->forward(std::move(images));
   }
-  double take_exposed() override { return std::exchange(exposed_, 0); }
+  Exposed take_exposed() override { return {std::exchange(exposed_, 0), 0}; }
   void step(double lr) override {
     optimiser_.set_lr(scaled(lr));
     optimiser_.step();

@@ -22,13 +22,17 @@ class Synchroniser {
   // One forward and backward of a step; the last of a step lets gradients travel.
   virtual void begin_backward(bool last, double samples) = 0;
   virtual torch::Tensor forward(torch::Tensor images) = 0;
-  // After backward: nanoseconds in which the worker did nothing but wait for the exchange since the
-  // last call.
-  virtual double take_exposed() = 0;
+  // Nanoseconds of the last forward and backward in which the worker did nothing but wait for the
+  // exchange.
+  struct Exposed {
+    double forward = 0;
+    double backward = 0;
+  };
+  virtual Exposed take_exposed() = 0;
   virtual void step(double lr) = 0;
   // All workers have all weights. Collective; blocks.
   virtual void settle() = 0;
-  // Steps that a worker may take before all others have taken theirs are counted by nobody.
+  // No worker begins a step before all have taken the one before.
   virtual bool in_lockstep() const = 0;
   // Collective.
   virtual void report(TrainReport& report) = 0;

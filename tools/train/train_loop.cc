@@ -158,9 +158,10 @@ class Trainer {
     lap(mark, sums_.forward);
     (weight == 1 ? loss : loss * weight).backward();
     lap(mark, sums_.backward);
-    const double exposed = synchroniser_->take_exposed();
-    (options_.sync == "ps" ? sums_.forward : sums_.backward) -= exposed;
-    sums_.exposed += exposed;
+    const Synchroniser::Exposed exposed = synchroniser_->take_exposed();
+    sums_.forward -= exposed.forward;
+    sums_.backward -= exposed.backward;
+    sums_.exposed += exposed.forward + exposed.backward;
     return value;
   }
 
