@@ -32,7 +32,8 @@ struct KvBenchResult {
   double memcpy_us = 0;           // one thread, as many bytes: median
   double rows_per_s = 0;          // pulled and pushed, all workers
   double map_rows_per_s = 0;      // the same on a hash map of one process
-  std::uint64_t wrong = 0;        // elements
+  bool checked = false;
+  std::uint64_t wrong = 0;  // elements
 };
 
 // Collective; complete on worker 0.
