@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kPartEnding = ".part";
 constexpr std::size_t kImageBytesMax = image_bytes(kRecordsMax, kRecordsMax);
 
 Status cannot_write(const std::string& file) {
@@ -45,6 +46,16 @@ bool is_written(const fs::path& file) {
   ::close(fd);
   return whole && header.dump.reason == Reason::kNone && header.pid != 0 &&
          ::kill(static_cast<pid_t>(header.pid), 0) == 0;
+}
+
+std::string part_of(const std::string& file, std::uint32_t pid) {
+  return file + "." + std::to_string(pid) + kPartEnding;
+}
+
+// What the record's own process was writing when it was killed; while it lives it may go on.
+void remove_unfinished(const std::string& file, std::uint32_t pid) {
+  if (pid == 0 || ::kill(static_cast<pid_t>(pid), 0) == 0) return;
+  ::unlink(part_of(file, pid).c_str());
 }
 
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
@@ -79,7 +90,7 @@ Result<std::string> write_dump(const std::string& folder, std::vector<std::byte>
     if (!status.ok()) return status;
   }
   const std::string file = place + "/rank-" + std::to_string(header.rank) + kFileEnding;
-  const std::string part = file + "." + std::to_string(::getpid()) + ".part";
+  const std::string part = part_of(file, static_cast<std::uint32_t>(::getpid()));
   const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return cannot_write(part);
   const bool whole = write_whole(fd, image);
@@ -88,6 +99,7 @@ Result<std::string> write_dump(const std::string& folder, std::vector<std::byte>
     ::unlink(part.c_str());
     return status;
   }
+  remove_unfinished(file, header.pid);
   return file;
 }
 
@@ -116,7 +128,9 @@ void prune(const std::string& folder, std::size_t jobs_max) {
   jobs.resize(jobs.size() - jobs_max);
   for (const auto& [time, job] : jobs) {
     for (const fs::directory_entry& entry : entries_of(job)) {
-      if (entry.path().extension() != kFileEnding || is_written(entry.path())) continue;
+      const fs::path ending = entry.path().extension();
+      if (ending != kFileEnding && ending != kPartEnding) continue;
+      if (is_written(entry.path())) continue;
       ::unlink(entry.path().c_str());
     }
     ::rmdir(job.c_str());

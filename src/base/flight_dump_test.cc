@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -95,6 +96,31 @@ TEST_F(FlightFolder, DumpsFromImageAndFromMemoryFile) {
   EXPECT_EQ(header_of(file.value()).dump.reason, Reason::kFailure);
   EXPECT_EQ(write_dump(path("dumps"), std::vector<std::byte>(10), note).status().code(),
             Code::kCorrupt);
+  ::close(fd);
+}
+
+TEST_F(FlightFolder, ADumpThatItsProcessDidNotFinishIsReplaced) {
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(dead, nullptr, 0), dead);
+  const int fd = ::memfd_create(kMemoryFileName, MFD_CLOEXEC);
+  auto memory = inherited_memory(::dup(fd), kBytes);
+  ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+  FlightRecorder recorder(memory->bytes, {1, 2, "job", "h"}, 16, 16);
+  std::vector<std::byte> image = recorder.image();
+  const auto pid = static_cast<std::uint32_t>(dead);
+  std::memcpy(image.data() + offsetof(Header, pid), &pid, sizeof pid);
+  fs::create_directories(path("dumps/job"));
+  fs::permissions(path("dumps"), fs::perms::owner_all);
+  fs::permissions(path("dumps/job"), fs::perms::owner_all);
+  const std::string begun = path("dumps/job/rank-1.flight.") + std::to_string(dead) + ".part";
+  const std::string living = path("dumps/job/rank-1.flight.1.part");
+  std::ofstream(begun) << "half";
+  std::ofstream(living) << "half";
+  ASSERT_TRUE(write_dump(path("dumps"), image, DumpNote{}).ok());
+  EXPECT_FALSE(fs::exists(begun));
+  EXPECT_TRUE(fs::exists(living));
+  EXPECT_TRUE(fs::exists(path("dumps/job/rank-1.flight")));
   ::close(fd);
 }
 
