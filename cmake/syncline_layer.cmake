@@ -18,6 +18,10 @@ function(syncline_layer name)
   target_link_libraries(${target} PRIVATE syncline_warnings)
   # Position-independent code of GCC inlines no function that another library might replace; nobody may. Clang's default.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
+  # Instrumented code is slow to optimise; these layers wait more than they work.
+  if(SYNCLINE_SANITIZE AND name MATCHES "^(event|transport|observe|ps|session|data)$")
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
   foreach(dep IN LISTS ARG_DEPS)
     if(TARGET syncline_${dep})
       target_link_libraries(${target} PUBLIC syncline_${dep})

@@ -34,6 +34,12 @@ LinkConfig config_of(const LinkOptions& options) {
   return config;
 }
 
+bool leads_away(const transport::Stream& stream) {
+  const int fd = stream.fd();
+  return fd < 0 ||
+         transport::tcp::remote_address(fd).host() != transport::tcp::local_address(fd).host();
+}
+
 }  // namespace
 
 LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
@@ -43,6 +49,7 @@ LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
       options_(std::move(options)),
       link_(config_of(options_), clock.now()),
       rails_(static_cast<std::size_t>(options_.rails)),
+      far_(leads_away(*stream)),
       now_(clock.now()) {
   watch(0, std::move(stream));
 }
@@ -55,6 +62,11 @@ LinkEndpoint::~LinkEndpoint() {
 }
 
 SendResult LinkEndpoint::try_send(const transport::FrameHeader& header, const void* payload) {
+  if (header.yields && has_output()) {
+    flush();
+    yielding_ = has_output() && link_.status().ok();
+    if (yielding_) return SendResult::kWouldBlock;
+  }
   SendResult result = link_.send(header, payload);
   if (result == SendResult::kWouldBlock) {
     // The acknowledgement that makes room may be waiting, behind frames that nobody has read yet.
@@ -217,6 +229,10 @@ bool LinkEndpoint::arm() {
   if (has_head_ || settle_head()) return false;
   if (send_blocked_ && link_.stored_bytes() < blocked_at_) {
     send_blocked_ = false;
+    return false;
+  }
+  if (yielding_ && !has_output()) {
+    yielding_ = false;
     return false;
   }
   if (!link_.status().ok() && !closure_shown_) {

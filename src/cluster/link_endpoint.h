@@ -63,6 +63,7 @@ class LinkEndpoint final : public transport::Endpoint {
   void close() override;
   Status status() const override { return link_.status(); }
   const char* transport_name() const override { return "tcp"; }
+  bool is_far() const override { return far_; }
 
   // A new connection of the peer for `rail`, authenticated, of which nothing was read.
   void attach(int rail, std::unique_ptr<transport::Stream> stream);
@@ -111,10 +112,12 @@ class LinkEndpoint final : public transport::Endpoint {
   const LinkOptions options_;
   Link link_;
   std::vector<RailIo> rails_;
+  const bool far_;  // on another host
   LinkQueue queue_;
   ReceivedFrame head_;  // what front() shows: a copy, so that the queue may grow meanwhile
   bool has_head_ = false;
   bool send_blocked_ = false;
+  bool yielding_ = false;       // a frame was refused because others wait for the wire
   std::size_t blocked_at_ = 0;  // bytes stored when a send was refused
   bool closure_shown_ = false;
   Nanos now_;  // newest time seen; exact enough for heartbeats

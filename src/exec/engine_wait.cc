@@ -11,6 +11,9 @@ namespace {
 
 constexpr int kSpinPasses = 256;                // a few microseconds; not when crowded
 constexpr Nanos kYieldSpan = 2 * kMillisecond;  // then sleep
+// Where all peers are on other hosts, each look costs system calls, and what is on the wire takes
+// longer than to wake up.
+constexpr int kSpinPassesFar = 4;
 constexpr Nanos kTickInterval = kMillisecond;
 constexpr Nanos kNapShort = kMillisecond;       // while operations come and go
 constexpr Nanos kNapLong = 100 * kMillisecond;  // heartbeats need no more
@@ -61,7 +64,7 @@ void Engine::drive(WorkState& work, Nanos deadline) {
       continue;
     }
     ++idle;
-    if (idle < kSpinPasses && !crowded_ && idle % 64 != 0) {
+    if (idle < kSpinPasses && !crowded_ && !all_far_ && idle % 64 != 0) {
       cpu_relax();
       continue;
     }
@@ -78,10 +81,14 @@ void Engine::drive(WorkState& work, Nanos deadline) {
 }
 
 void Engine::back_off(int idle, Nanos idle_since, Nanos now, Nanos deadline) {
-  if (!crowded_ && idle < kSpinPasses) return;
-  if (now - idle_since < kYieldSpan) {
-    ::sched_yield();
-    return;
+  if (all_far_) {
+    if (idle < kSpinPassesFar) return;
+  } else {
+    if (!crowded_ && idle < kSpinPasses) return;
+    if (now - idle_since < kYieldSpan) {
+      ::sched_yield();
+      return;
+    }
   }
   sleep_armed(std::clamp<Nanos>(deadline - now, kMillisecond, 10 * kMillisecond));
 }
@@ -137,8 +144,10 @@ void Engine::progress_loop() {
     if (driving) {
       disarm();
       poller_.poll(0);
-      while (pass()) {
-      }
+      bool moved = false;
+      while (pass()) moved = true;
+      // Woken together with a caller, and faster than it: its sleep has missed what came.
+      if (moved && callers_asleep_.load(std::memory_order_relaxed) > 0) kick();
       const Nanos now = monotonic_now();
       if (flight_ != nullptr) flight_->refresh();
       if (now - last_tick_ >= kTickInterval) tick(now);

@@ -124,6 +124,9 @@ bool PointToPoint::start_send(Transfers::iterator send) {
                      peer.eager_bytes + cost <= kEagerCredit;
   if (!eager && peer.announced.size() >= kAnnouncedMax) return false;
   auto header = header_of(*send, eager ? wire::MessageStep::kEager : wire::MessageStep::kAnnounce);
+  const bool at_once = !eager && request.at_once && peer.channel->endpoint->is_far() &&
+                       peer.at_once_bytes + send->bytes <= kAtOnceCredit;
+  header.segment = at_once ? wire::kAtOnce : 0;
   header.length = eager ? static_cast<std::uint32_t>(send->bytes) : 0;
   header.has_fingerprint = true;
   header.fingerprint = wire::pack(wire::Envelope{request.type, request.tag, request.count});
@@ -136,6 +139,12 @@ bool PointToPoint::start_send(Transfers::iterator send) {
     return true;
   }
   peer.queued.pop_front();
+  if (at_once) {
+    peer.at_once_bytes += send->bytes;
+    send->state = State::kStreaming;
+    peer.streaming.push_back(send);
+    return true;
+  }
   peer.announced.emplace(send->id, send);
   send->state = State::kAnnounced;
   return true;
@@ -147,6 +156,7 @@ bool PointToPoint::stream(Transfer& send) {
     auto header = header_of(send, wire::MessageStep::kBytes);
     const std::size_t bytes = std::min(send.request.segment_bytes, send.bytes - send.moved);
     header.segment = send.frames;
+    header.yields = send.request.at_once;  // whoever asked for that has something urgent behind it
     header.length = static_cast<std::uint32_t>(bytes);
     const auto* data = static_cast<const std::byte*>(send.request.data) + send.moved;
     if (send.peer->channel->endpoint->try_send(header, data) != transport::SendResult::kAccepted) {
@@ -196,6 +206,14 @@ void PointToPoint::return_credit(Peer& peer, std::size_t bytes) {
   peer.owed_credit = 0;
 }
 
+void PointToPoint::return_at_once(Peer& peer, std::size_t bytes) {
+  peer.owed_at_once += bytes;
+  if (peer.owed_at_once < kAtOnceCredit / 4) return;
+  control(peer, wire::MessageStep::kAtOnceCredit, 0, 0,
+          static_cast<std::uint32_t>(peer.owed_at_once));
+  peer.owed_at_once = 0;
+}
+
 PointToPoint::Transfers::iterator PointToPoint::finish(Transfers& list,
                                                        Transfers::iterator transfer,
                                                        const Status& status) {
@@ -242,7 +260,7 @@ bool PointToPoint::uses(const Group& group) const {
 
 std::size_t PointToPoint::kept_bytes() const {
   std::size_t bytes = local_bytes_;
-  for (const auto& [channel, peer] : peers_) bytes += peer.kept_bytes;
+  for (const auto& [channel, peer] : peers_) bytes += peer.kept_bytes + peer.kept_at_once;
   return bytes;
 }
 

@@ -6,12 +6,13 @@
 //
 //   sends:     queued -> done                          small: eager, within the peer's credit
 //              queued -> announced -> streaming -> done   else: waits until a receive is posted
+//              queued -> streaming -> done                asked to go at once, within that credit
 //   receives:  posted -> done | receiving -> done
 //
 // Bounded memory: a rank keeps at most kEagerCredit bytes of each peer's messages that nobody has
-// asked for, and kAnnouncedMax envelopes. A sender without credit announces, and waits. Messages of
-// a communicator that is still being made here are kept like others. Frames of messages never stay
-// in a channel, so that they block nothing.
+// asked for, kAtOnceCredit of those that are sent at once, and kAnnouncedMax envelopes. A sender
+// without credit announces, and waits. Messages of a communicator that is still being made here are
+// kept like others. Frames of messages never stay in a channel, so that they block nothing.
 //
 // Operations are numbered elsewhere and know nothing of this.
 #pragma once
@@ -43,12 +44,14 @@ struct MessageRequest {
   std::size_t segment_bytes = 0;  // of one frame at most
   Nanos timeout = 0;
   std::shared_ptr<MessageInfo> info;  // receives: written before the Work completes
+  bool at_once = false;  // sends to far peers: with credit, before a receive is known to be posted
 };
 
 class PointToPoint {
  public:
   static constexpr std::size_t kEagerBytesMax = 32 << 10;
   static constexpr std::size_t kEagerCredit = 256 << 10;
+  static constexpr std::size_t kAtOnceCredit = 4 << 20;
   static constexpr std::size_t kEnvelopeBytes = 64;  // what a message costs beside its bytes
   static constexpr std::size_t kAnnouncedMax = 65536;
 
@@ -88,9 +91,12 @@ class PointToPoint {
     std::deque<Transfers::iterator> queued;
     std::map<std::uint64_t, Transfers::iterator> announced;  // by id
     std::vector<Transfers::iterator> streaming;
-    std::size_t eager_bytes = 0;     // sent and not known to be received, with envelopes
+    std::size_t eager_bytes = 0;    // sent and not known to be received, with envelopes
+    std::size_t at_once_bytes = 0;  // sent, and not known to have found their receives
+    std::size_t owed_at_once = 0;
     std::size_t kept_bytes = 0;      // of its eager messages, with envelopes
     std::size_t kept_announced = 0;  // its envelopes
+    std::size_t kept_at_once = 0;    // of its messages that are sent at once
     std::size_t owed_credit = 0;
     std::deque<transport::FrameHeader> controls;  // that found no room
   };
@@ -110,9 +116,10 @@ class PointToPoint {
     Peer* peer = nullptr;  // nullptr: this rank
     wire::Envelope envelope;
     bool announced = false;
+    bool at_once = false;  // announced, and its bytes follow
     std::uint64_t id = 0;
     const std::byte* data = nullptr;  // an eager message
-    std::vector<std::byte> payload;   // where it is kept
+    std::vector<std::byte> payload;   // where it is kept, or as much as has come
     Transfers::iterator local;        // announced, of this rank
   };
 
@@ -126,9 +133,11 @@ class PointToPoint {
                std::uint32_t value = 0, const wire::Envelope* envelope = nullptr);
   bool flush(Peer& peer);
   void return_credit(Peer& peer, std::size_t bytes);
+  void return_at_once(Peer& peer, std::size_t bytes);
 
   Status take_envelope(Peer& peer, const transport::Frame& frame, Group* group, bool dead);
   Status take_bytes(Peer& peer, const transport::Frame& frame);
+  Status keep_bytes(Peer& peer, const transport::Frame& frame);
   void take_clear(Peer& peer, std::uint64_t id);
   void take_refusal(Peer& peer, const transport::FrameHeader& header);
   void take_withdrawal(Peer& peer, std::uint64_t id);

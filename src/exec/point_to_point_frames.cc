@@ -7,6 +7,10 @@
 namespace syncline::exec {
 namespace {
 
+std::size_t bytes_of(const wire::Envelope& envelope) {
+  return envelope.count * size_of(envelope.dtype);
+}
+
 Status broken_rule(const std::string& what) {
   return Status(Code::kCorrupt, what + "; run the same Syncline release on every rank");
 }
@@ -30,6 +34,9 @@ Status PointToPoint::take(Channel& channel, const transport::Frame& frame, Group
     case wire::MessageStep::kCredit:
       peer.eager_bytes -= std::min<std::size_t>(peer.eager_bytes, header.segment);
       return {};
+    case wire::MessageStep::kAtOnceCredit:
+      peer.at_once_bytes -= std::min<std::size_t>(peer.at_once_bytes, header.segment);
+      return {};
     case wire::MessageStep::kRefuse:
       take_refusal(peer, header);
       return {};
@@ -51,6 +58,7 @@ Status PointToPoint::take_envelope(Peer& peer, const transport::Frame& frame, Gr
   message.peer = &peer;
   message.envelope = envelope.value();
   message.announced = header.step == static_cast<std::uint32_t>(wire::MessageStep::kAnnounce);
+  message.at_once = message.announced && header.segment == wire::kAtOnce;
   message.id = header.op & ~wire::kMessageOp;
   message.data = frame.payload;
   const std::size_t width = size_of(message.envelope.dtype);
@@ -58,7 +66,11 @@ Status PointToPoint::take_envelope(Peer& peer, const transport::Frame& frame, Gr
       (message.envelope.count != header.length / width || header.length % width != 0)) {
     return broken_rule("a message that is not as long as its envelope says");
   }
+  if (message.at_once && message.envelope.count > (kAtOnceCredit - peer.kept_at_once) / width) {
+    return broken_rule("more bytes at once than there is credit for");
+  }
   if (dead) {
+    if (message.at_once) return_at_once(peer, bytes_of(message.envelope));
     if (message.announced) {
       control(peer, wire::MessageStep::kRefuse, message.comm, message.id,
               static_cast<std::uint32_t>(wire::MessageRefusal::kNoGroup));
@@ -70,6 +82,7 @@ Status PointToPoint::take_envelope(Peer& peer, const transport::Frame& frame, Gr
   const auto receive = group == nullptr ? receives_.end() : find_receive(message, *group);
   if (receive != receives_.end()) {
     if (!message.announced) return_credit(peer, header.length + kEnvelopeBytes);
+    if (message.at_once) return_at_once(peer, bytes_of(message.envelope));
     deliver(receive, message);
     return {};
   }
@@ -88,6 +101,10 @@ void PointToPoint::keep(Arrived&& message) {
     if (message.peer != nullptr) message.peer->kept_bytes += bytes + kEnvelopeBytes;
   } else if (message.peer != nullptr) {
     ++message.peer->kept_announced;
+    if (message.at_once) {
+      message.payload.reserve(bytes_of(message.envelope));
+      message.peer->kept_at_once += bytes_of(message.envelope);
+    }
   }
   arrived_.push_back(std::move(message));
 }
@@ -99,6 +116,9 @@ void PointToPoint::drop(const Arrived& message) {
     if (!message.announced) local_bytes_ -= cost;
   } else if (message.announced) {
     --message.peer->kept_announced;
+    if (!message.at_once) return;
+    message.peer->kept_at_once -= bytes_of(message.envelope);
+    return_at_once(*message.peer, bytes_of(message.envelope));
   } else {
     message.peer->kept_bytes -= cost;
     return_credit(*message.peer, cost);
@@ -136,11 +156,15 @@ void PointToPoint::deliver(Transfers::iterator receive, Arrived& message) {
   }
   receive->bytes = message.envelope.count * size_of(request.type);
   if (message.announced && message.peer != nullptr) {
-    control(*message.peer, wire::MessageStep::kClear, message.comm, message.id);
+    if (!message.at_once) {
+      control(*message.peer, wire::MessageStep::kClear, message.comm, message.id);
+    }
     receive->state = State::kReceiving;
     receive->peer = message.peer;
     receive->id = message.id;
-    if (receive->bytes == 0) finish(receives_, receive, {});
+    receive->moved = message.payload.size();
+    if (receive->moved != 0) std::memcpy(request.data, message.payload.data(), receive->moved);
+    if (receive->moved == receive->bytes) finish(receives_, receive, {});
     return;
   }
   const void* from = message.announced ? message.local->request.data : message.data;
@@ -186,7 +210,7 @@ Status PointToPoint::take_bytes(Peer& peer, const transport::Frame& frame) {
   const auto receive = std::find_if(receives_.begin(), receives_.end(), [&](const Transfer& at) {
     return at.state == State::kReceiving && at.peer == &peer && at.id == id;
   });
-  if (receive == receives_.end()) return {};  // given up in the meantime
+  if (receive == receives_.end()) return keep_bytes(peer, frame);
   if (frame.header.length > receive->bytes - receive->moved) {
     return broken_rule("a message that is longer than its envelope says");
   }
@@ -194,6 +218,21 @@ Status PointToPoint::take_bytes(Peer& peer, const transport::Frame& frame) {
   if (frame.header.length != 0) std::memcpy(to, frame.payload, frame.header.length);
   receive->moved += frame.header.length;
   if (receive->moved == receive->bytes) finish(receives_, receive, {});
+  return {};
+}
+
+// Of a message that nobody has asked for yet, or that was given up in the meantime.
+Status PointToPoint::keep_bytes(Peer& peer, const transport::Frame& frame) {
+  const std::uint64_t id = frame.header.op & ~wire::kMessageOp;
+  const auto message = std::find_if(arrived_.begin(), arrived_.end(), [&](const Arrived& at) {
+    return at.peer == &peer && at.at_once && at.id == id;
+  });
+  if (message == arrived_.end()) return {};
+  if (frame.header.length > bytes_of(message->envelope) - message->payload.size()) {
+    return broken_rule("a message that is longer than its envelope says");
+  }
+  message->payload.insert(message->payload.end(), frame.payload,
+                          frame.payload + frame.header.length);
   return {};
 }
 

@@ -1,11 +1,14 @@
 #include "ps/client.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "base/planted.h"
 
 namespace syncline::ps {
 namespace {
+
+constexpr std::uint64_t kAbreastBytes = 1 << 16;
 
 bool is_ordered(RequestKind kind) {
   return kind == RequestKind::kClock || kind == RequestKind::kFlush ||
@@ -66,39 +69,57 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
     Lane& lane = lanes_[server];
     listens = !std::exchange(lane.listening, true);
     item->request.tag = next_tag_;
-    next_tag_ = next_tag_ == INT32_MAX ? kFirstReplyTag : next_tag_ + 1;
-    if (item->answer_bytes > 0) awaited_.insert(item->request.tag);
+    next_tag_ = next_tag_ > INT32_MAX - 4 ? kFirstReplyTag : next_tag_ + 2;
+    if (item->answer_bytes > 0) awaited_.insert(item->answer_tag());
     const std::uint64_t number = next_number_++;
     if (is_ordered(item->request.kind)) {
       lane.held.emplace(number, std::move(item));
     } else {
-      lend_priority(lane, *item);
+      if (item->payload_bytes > 0 && lane.payload_queued++ + lane.in_flight == 0) join_others(lane);
+      const Order order = order_of(lane, *item, number);
       lane.numbers.insert(number);
-      lane.queue.emplace(Order{item->request.priority, number}, std::move(item));
+      lane.queue.emplace(order, std::move(item));
     }
   }
   if (listens) listen_for_errors(server);
   pump(server);
 }
 
+// A lane that was idle is no further behind than the one that is furthest behind.
+void Client::join_others(Lane& lane) {
+  std::uint64_t least = UINT64_MAX;
+  for (const Lane& other : lanes_) {
+    if (&other == &lane || other.in_flight + other.payload_queued == 0) continue;
+    least = std::min(least, other.handed - other.in_flight);
+  }
+  if (least != UINT64_MAX) lane.handed = std::max(lane.handed, least);
+}
+
 // What is queued for the same slice goes no later than this.
-void Client::lend_priority(Lane& lane, const Item& item) {
+Client::Order Client::order_of(Lane& lane, const Item& item, std::uint64_t number) {
   const int priority = item.request.priority;
-  if (lane.queue.empty() || lane.queue.rbegin()->first.priority >= priority) return;
-  std::vector<Order> lower;
-  for (const auto& [order, queued] : lane.queue) {
-    const Request& other = queued->request;
-    if (order.priority < priority && other.key == item.request.key &&
-        other.slice == item.request.slice) {
-      lower.push_back(order);
+  const bool asks = item.answer_bytes > 0 && !item.request.answers;
+  Order order = asks ? Order{INT_MAX, 0, number} : Order{priority, number, number};
+  std::vector<Order>& same = lane.of_slice[{item.request.key, item.request.slice}];
+  for (Order& other : same) {
+    if (other.priority < priority) {
+      auto node = lane.queue.extract(other);
+      other.priority = priority;
+      node.mapped()->request.priority = priority;
+      node.key() = other;
+      lane.queue.insert(std::move(node));
     }
+    if (asks) order = {other.priority, other.place, number};
   }
-  for (const Order& order : lower) {
-    auto node = lane.queue.extract(order);
-    node.mapped()->request.priority = priority;
-    node.key().priority = priority;
-    lane.queue.insert(std::move(node));
-  }
+  same.push_back(order);
+  return order;
+}
+
+void Client::forget(Lane& lane, const Order& order, const Item& item) {
+  lane.numbers.erase(order.number);
+  const auto same = lane.of_slice.find({item.request.key, item.request.slice});
+  std::erase_if(same->second, [&](const Order& other) { return other.number == order.number; });
+  if (same->second.empty()) lane.of_slice.erase(same);
 }
 
 std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
@@ -115,12 +136,26 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
     while (first != lane.queue.end() && first->first.number > held->first) ++first;
   }
   if (first == lane.queue.end()) return nullptr;
-  if (first->second->payload_bytes > 0 && lane.in_flight >= links_.window_bytes) return nullptr;
+  if (first->second->payload_bytes > 0 && !may_send_payload(lane)) return nullptr;
   auto item = std::move(first->second);
-  lane.numbers.erase(first->first.number);
+  forget(lane, first->first, *item);
   lane.queue.erase(first);
   lane.in_flight += item->payload_bytes;
+  lane.handed += item->payload_bytes;
+  if (item->payload_bytes > 0) --lane.payload_queued;
   return item;
+}
+
+// Servers add up what all workers send them: a connection that runs ahead of the others takes the
+// wire from what somebody waits for. So lanes that have something to send keep abreast.
+bool Client::may_send_payload(Lane& lane) {
+  if (lane.in_flight >= links_.window_bytes / lanes_.size()) return false;
+  std::uint64_t least = lane.handed;
+  for (const Lane& other : lanes_) {
+    if (other.in_flight + other.payload_queued == 0) continue;
+    least = std::min(least, other.handed - other.in_flight);
+  }
+  return lane.handed - least <= kAbreastBytes;
 }
 
 void Client::pump(std::size_t server) {
@@ -141,22 +176,22 @@ void Client::pump(std::size_t server) {
 }
 
 void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
-  const bool awaited = item->answer_bytes > 0;
-  if (awaited) expect_answer(server, item);
+  if (item->answer_bytes > 0) expect_answer(server, item);
   auto& bytes = item->bytes;
   encode(item->request,
          std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
   auto head = message(server, true, kRequestTag, bytes.data(), bytes.size());
-  const bool ends_with_head = !awaited && item->payload_bytes == 0;
+  const bool ends_with_head = item->sent != nullptr && item->payload_bytes == 0;
   // What nobody waits for here, others do: it may be late, but not lost.
-  if (ends_with_head && item->work != nullptr) head.timeout = links_.timeout;
+  if (ends_with_head) head.timeout = links_.timeout;
   links_.engine->submit(std::move(head))->on_complete([item, ends_with_head](const Status& status) {
-    if (ends_with_head && item->work != nullptr) item->work->end_part(status);
+    if (ends_with_head) item->sent->end_part(status);
   });
   if (item->payload_bytes == 0) return;
   auto payload = message(server, true, item->request.tag, const_cast<void*>(item->payload),
                          item->payload_bytes);
   payload.timeout = links_.timeout;
+  payload.at_once = true;  // within the window
   links_.engine->submit(std::move(payload))
       ->on_complete([self = shared_from_this(), server, item](const Status& status) {
         {
@@ -165,8 +200,8 @@ void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
         }
         if (status.code() == Code::kTimeout) self->withdraw(server, *item);
         item->keep = nullptr;
-        if (item->work != nullptr) item->work->end_part(status);
-        self->pump(server);
+        if (item->sent != nullptr) item->sent->end_part(status);
+        for (std::size_t other = 0; other < self->lanes_.size(); ++other) self->pump(other);
       });
 }
 
@@ -177,7 +212,7 @@ void Client::withdraw(std::size_t server, const Item& item) {
 
 void Client::expect_answer(std::size_t server, const std::shared_ptr<Item>& item) {
   auto info = std::make_shared<MessageInfo>();
-  auto answer = message(server, false, item->request.tag, item->answer, item->answer_bytes);
+  auto answer = message(server, false, item->answer_tag(), item->answer, item->answer_bytes);
   answer.info = info;
   answer.timeout = item->timeout;
   links_.engine->submit(std::move(answer))
@@ -198,13 +233,13 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
   if (status.code() == Code::kTimeout) take_late_answer(server, item);
   {
     MutexLock lock(mutex_);
-    awaited_.erase(item->request.tag);
-    const auto refusal = refusals_.find(item->request.tag);
+    awaited_.erase(item->answer_tag());
+    const auto refusal = refusals_.find(item->answer_tag());
     if (refusal != refusals_.end()) {
       outcome = refusal->second;
       refusals_.erase(refusal);
     } else if (outcome.ok() && info->count == 0) {
-      refused_.emplace(item->request.tag, Refused{server, item->work});
+      refused_.emplace(item->answer_tag(), Refused{server, item->answered});
       return;
     } else if (outcome.ok() && item->answer_exact && info->count != item->answer_bytes) {
       outcome = Status(Code::kCorrupt, "server " + std::to_string(server) + " answered " +
@@ -215,13 +250,14 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
   if (item->keep != nullptr && outcome.ok()) {
     static_cast<std::vector<std::byte>*>(item->keep.get())->resize(info->count);
   }
-  if (item->work != nullptr) item->work->end_part(outcome);
+  if (item->answered != nullptr) item->answered->end_part(outcome);
 }
 
 // An answer that nobody takes would fill the server's window to this worker.
 void Client::take_late_answer(std::size_t server, const std::shared_ptr<Item>& item) {
   auto nowhere = std::make_shared<std::vector<std::byte>>(item->answer_bytes);
-  links_.engine->submit(message(server, false, item->request.tag, nowhere->data(), nowhere->size()))
+  links_.engine
+      ->submit(message(server, false, item->answer_tag(), nowhere->data(), nowhere->size()))
       ->on_complete([nowhere](const Status&) {});
 }
 
@@ -289,7 +325,7 @@ std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<s
     item->answer = item->small_answer.data();
     item->answer_bytes = item->small_answer.size();
     item->answer_exact = false;
-    item->work = joined;
+    item->answered = joined;
     enqueue(server, std::move(item));
   }
   return work;
@@ -383,7 +419,7 @@ Client::Lookup Client::begin_lookup(const std::string& name, Nanos timeout) {
   item->answer_bytes = answer->size();
   item->answer_exact = false;
   item->keep = answer;
-  item->work = joined;
+  item->answered = joined;
   enqueue(0, std::move(item));
   return {work, answer};
 }
@@ -425,7 +461,7 @@ Result<std::vector<ServerStats>> Client::stats(Nanos timeout) {
     auto item = make_item(RequestKind::kStats, call);
     item->answer = answers[server].data();
     item->answer_bytes = answers[server].size();
-    item->work = joined;
+    item->answered = joined;
     enqueue(server, std::move(item));
   }
   const Status status = wait(work);

@@ -67,6 +67,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // `data` is borrowed until the Work completes.
   std::shared_ptr<WorkState> push(const KeyDescription& key, const void* data, const Call& call);
   std::shared_ptr<WorkState> pull(const KeyDescription& key, void* data, const Call& call);
+  // push(), and pull() behind it into the same memory.
+  std::shared_ptr<WorkState> push_pull(const KeyDescription& key, void* data, const Call& call);
   // Rows of key.count f32 each, `count` of them; ids may repeat. Borrowed until the call returns
   // (ids, gradients) or the Work completes (rows).
   std::shared_ptr<WorkState> push_rows(const KeyDescription& table, const std::int64_t* ids,
@@ -97,29 +99,43 @@ class Client : public std::enable_shared_from_this<Client> {
     bool answer_exact = true;                  // else any length but 0, which is a refusal
     std::array<std::byte, 16> small_answer{};  // for requests whose answer says nothing more
     Nanos timeout = 0;
-    std::shared_ptr<JoinedWork> work;  // one part of it; may be null
+    // A part of each; may be null.
+    std::shared_ptr<JoinedWork> sent;      // all of it has left
+    std::shared_ptr<JoinedWork> answered;  // or refused
+
+    std::int32_t answer_tag() const { return request.tag + (request.answers ? 1 : 0); }
   };
+  // What asks costs next to nothing and starts an answer on its way back: it goes right behind what
+  // is queued for its slice, or at once.
   struct Order {
     int priority;
-    std::uint64_t number;
+    std::uint64_t place;   // the number of whom it follows
+    std::uint64_t number;  // in the order of calls
     bool operator<(const Order& other) const {
-      return priority != other.priority ? priority > other.priority : number < other.number;
+      if (priority != other.priority) return priority > other.priority;
+      return place != other.place ? place < other.place : number < other.number;
     }
   };
   struct Lane {
     std::map<Order, std::shared_ptr<Item>> queue;
     std::map<std::uint64_t, std::shared_ptr<Item>> held;  // by number: wait for all before them
     std::set<std::uint64_t> numbers;                      // in `queue`
+    std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<Order>> of_slice;  // in `queue`
     std::size_t in_flight = 0;
-    bool submitting = false;  // one thread submits at a time, so that order is kept
+    std::size_t payload_queued = 0;  // items of `queue`
+    std::uint64_t handed = 0;        // bytes that went, since some lane was busy
+    bool submitting = false;         // one thread submits at a time, so that order is kept
     bool listening = false;
   };
 
   std::shared_ptr<JoinedWork> join(std::string operation, std::size_t parts);
   void enqueue(std::size_t server, std::shared_ptr<Item> item);
-  void lend_priority(Lane& lane, const Item& item) SYNCLINE_REQUIRES(mutex_);
+  Order order_of(Lane& lane, const Item& item, std::uint64_t number) SYNCLINE_REQUIRES(mutex_);
+  static void forget(Lane& lane, const Order& order, const Item& item);
   void pump(std::size_t server);
   std::shared_ptr<Item> next_item(Lane& lane) SYNCLINE_REQUIRES(mutex_);
+  bool may_send_payload(Lane& lane) SYNCLINE_REQUIRES(mutex_);
+  void join_others(Lane& lane) SYNCLINE_REQUIRES(mutex_);
   void send(std::size_t server, const std::shared_ptr<Item>& item);
   void expect_answer(std::size_t server, const std::shared_ptr<Item>& item);
   exec::MessageRequest message(std::size_t server, bool sends, std::int32_t tag, void* data,
@@ -137,6 +153,8 @@ class Client : public std::enable_shared_from_this<Client> {
   // `inlined`: what follows the header.
   std::shared_ptr<Item> make_item(RequestKind kind, const Call& call,
                                   std::span<const std::byte> inlined = {}) const;
+  std::shared_ptr<Item> push_item(const KeyDescription& key, std::size_t slice, const void* data,
+                                  const Call& call) const;
   std::shared_ptr<Item> slice_item(RequestKind kind, const KeyDescription& key, std::size_t slice,
                                    const Call& call, std::span<const std::byte> inlined = {}) const;
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,

@@ -55,24 +55,45 @@ std::shared_ptr<Client::Item> Client::slice_item(RequestKind kind, const KeyDesc
   return item;
 }
 
+std::shared_ptr<Client::Item> Client::push_item(const KeyDescription& key, std::size_t slice,
+                                                const void* data, const Call& call) const {
+  const std::size_t width = size_of(key.dtype);
+  const auto* from = static_cast<const std::byte*>(data) + key.slices[slice].begin * width;
+  const std::size_t bytes = key.slices[slice].count * width;
+  const bool inlined = bytes <= kInlineMax;
+  auto item = slice_item(RequestKind::kPush, key, slice, call, {from, inlined ? bytes : 0});
+  if (inlined) return item;
+  item->request.separate = true;
+  item->payload = from;
+  item->payload_bytes = bytes;
+  return item;
+}
+
 std::shared_ptr<WorkState> Client::push(const KeyDescription& key, const void* data,
                                         const Call& call) {
   auto joined = join(named("push", key, call.clock), key.slices.size());
   auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
   if (key.slices.empty()) joined->end();
-  const std::size_t width = size_of(key.dtype);
+  for (std::size_t i = 0; i < key.slices.size(); ++i) {
+    auto item = push_item(key, i, data, call);
+    item->sent = joined;
+    enqueue(static_cast<std::size_t>(key.slices[i].server), std::move(item));
+  }
+  return work;
+}
+
+std::shared_ptr<WorkState> Client::push_pull(const KeyDescription& key, void* data,
+                                             const Call& call) {
+  auto joined = join(named("push_pull", key, call.clock), 2 * key.slices.size());
+  auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
+  if (key.slices.empty()) joined->end();
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];
-    const auto* from = static_cast<const std::byte*>(data) + slice.begin * width;
-    const bool inlined = slice.count * width <= kInlineMax;
-    auto item =
-        slice_item(RequestKind::kPush, key, i, call, {from, inlined ? slice.count * width : 0});
-    item->work = joined;
-    if (!inlined) {
-      item->request.separate = true;
-      item->payload = from;
-      item->payload_bytes = slice.count * width;
-    }
+    auto item = push_item(key, i, data, call);
+    item->request.answers = true;
+    item->answer = static_cast<std::byte*>(data) + slice.begin * size_of(key.dtype);
+    item->answer_bytes = slice.count * size_of(key.dtype);
+    item->sent = item->answered = joined;
     enqueue(static_cast<std::size_t>(slice.server), std::move(item));
   }
   return work;
@@ -88,7 +109,7 @@ std::shared_ptr<WorkState> Client::pull(const KeyDescription& key, void* data, c
     auto item = slice_item(RequestKind::kPull, key, i, call);
     item->answer = static_cast<std::byte*>(data) + slice.begin * width;
     item->answer_bytes = slice.count * width;
-    item->work = joined;
+    item->answered = joined;
     enqueue(static_cast<std::size_t>(slice.server), std::move(item));
   }
   return work;
@@ -149,7 +170,7 @@ std::shared_ptr<WorkState> Client::push_rows(const KeyDescription& table, const 
   auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
   if (items.empty()) joined->end();
   for (auto& [server, item] : items) {
-    item->work = joined;
+    item->sent = joined;
     enqueue(server, std::move(item));
   }
   return work;
@@ -194,7 +215,7 @@ std::shared_ptr<WorkState> Client::pull_rows(const KeyDescription& table, const 
   });
   if (items.empty()) joined->end();
   for (auto& [server, item] : items) {
-    item->work = joined;
+    (item->answer_bytes > 0 ? item->answered : item->sent) = joined;
     enqueue(server, std::move(item));
   }
   return work;

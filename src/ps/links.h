@@ -24,7 +24,7 @@ struct WorkerLinks {
   std::vector<std::shared_ptr<exec::Group>> servers;  // by server
   std::size_t segment_bytes = 0;                      // of one frame at most
   Nanos timeout = 0;                                  // of one message
-  std::size_t window_bytes = 2 << 20;                 // of payloads on the way to a server
+  std::size_t window_bytes = 2 << 20;                 // of payloads on the way to all servers
 };
 
 struct ServerLinks {

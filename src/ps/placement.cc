@@ -7,10 +7,10 @@
 
 namespace syncline::ps {
 
-Placement::Placement(int servers, std::size_t slice_bytes)
-    : slice_bytes_(std::max(slice_bytes, kSliceBytesMin)),
-      loads_(static_cast<std::size_t>(servers)) {
+Placement::Placement(int servers, std::size_t bytes_on_the_way)
+    : loads_(static_cast<std::size_t>(servers)) {
   SYNCLINE_ASSERT(servers > 0, "a placement needs servers");
+  slice_bytes_ = std::max(bytes_on_the_way / loads_.size(), kSliceBytesMin);
 }
 
 // Every server gets as many slices of a large tensor, and of one length, so that each is balanced

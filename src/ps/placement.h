@@ -2,7 +2,9 @@
 // give the same result everywhere, so one process decides and tells the others only the order.
 //
 // A tensor is cut into slices, so that pulls can start while pushes still arrive and so that large
-// tensors spread over all servers; a tensor that is no larger than a slice stays whole. Each slice
+// tensors spread over all servers; a tensor that is no larger than a slice stays whole. A worker
+// sends to all servers at once, so that the more there are the longer a slice is on its way: they
+// share kSliceBytes. Each slice
 // goes to the server with the fewest bytes so far (the lowest of equals): the largest load is at
 // most one slice above the smallest.
 #pragma once
@@ -30,7 +32,7 @@ class Placement {
   // Below this a message costs more than it carries.
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
 
-  explicit Placement(int servers, std::size_t slice_bytes = kSliceBytes);
+  explicit Placement(int servers, std::size_t bytes_on_the_way = kSliceBytes);
 
   // The next tensor, of `count` elements of `element_bytes`. `server`: all of it there, by hand.
   // No elements: no slices.

@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint8_t kRequestVersion = 1;
 constexpr std::uint8_t kSeparate = 1;
 constexpr std::uint8_t kContinues = 2;
+constexpr std::uint8_t kAnswers = 4;
 constexpr std::size_t kSlicesMax = 1 << 20;
 constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 48;  // bytes of them do not overflow
 
@@ -81,7 +82,8 @@ void encode(const Request& request, std::span<std::byte, kRequestHeaderBytes> ou
   writer.put(request.priority);
   writer.put(static_cast<std::uint8_t>(request.dtype));
   writer.put(static_cast<std::uint8_t>((request.separate ? kSeparate : 0) |
-                                       (request.continues ? kContinues : 0)));
+                                       (request.continues ? kContinues : 0) |
+                                       (request.answers ? kAnswers : 0)));
   writer.put(std::uint16_t{0});
   writer.put(request.inlined);
   writer.put(std::uint32_t{0});
@@ -107,6 +109,7 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   const auto flags = in.get<std::uint8_t>();
   request.separate = (flags & kSeparate) != 0;
   request.continues = (flags & kContinues) != 0;
+  request.answers = (flags & kAnswers) != 0;
   std::uint32_t reserved = in.get<std::uint16_t>();
   request.inlined = in.get<std::uint32_t>();
   reserved |= in.get<std::uint32_t>();
@@ -115,7 +118,9 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   request.samples = get_double(in);
   const bool known = version == kRequestVersion && kind >= 1 &&
                      kind <= static_cast<std::uint8_t>(RequestKind::kStats) && dtype < kDTypeCount;
-  const bool plain = flags <= (kSeparate | kContinues) && reserved == 0;
+  const bool plain =
+      flags <= (kSeparate | kContinues | kAnswers) && reserved == 0 &&
+      (!request.answers || (request.kind == RequestKind::kPush && request.tag < INT32_MAX));
   if (!in.ok() || !known || !plain || request.inlined != in.remaining() ||
       request.inlined > kInlineMax || request.tag < kFirstReplyTag ||
       !std::isfinite(request.samples) || request.samples < 0) {

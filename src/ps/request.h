@@ -41,7 +41,7 @@ enum class RequestKind : std::uint8_t {
   kPublish = 4,    // inline: KeyDescription; to server 0, which keeps the directory. Worker 0 only
   kLookup = 5,     // inline: name; answer: KeyDescription, once published
   kOptimizer = 6,  // inline: optimiser; from header.clock on
-  kPush = 7,       // payload: the slice's contribution
+  kPush = 7,       // payload: the slice's contribution; where it `answers`, answer: the slice
   kPull = 8,       // answer: the slice
   kClock = 9,      // all clocks below header.clock have ended
   kFlush = 10,     // answer: a byte of 0, when all earlier requests have been taken
@@ -67,6 +67,7 @@ struct Request {
   std::uint32_t inlined = 0;  // bytes of the inline part
   bool separate = false;      // the payload is a message of its own
   bool continues = false;     // one push with the request before it
+  bool answers = false;       // of a push: a pull of the slice is right behind it, under tag + 1
 
   bool operator==(const Request&) const = default;
 };

@@ -87,7 +87,7 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
     std::size_t at;
     unsigned char value;
   } changes[] = {{0, 0},    {0, 2},  {1, 0},  {1, 15}, {12, 1}, {15, 0x80}, {20, kDTypeCount},
-                 {21, 4},   {22, 1}, {23, 1}, {24, 9}, {24, 7}, {28, 1},    {31, 1},
+                 {21, 8},   {22, 1}, {23, 1}, {24, 9}, {24, 7}, {28, 1},    {31, 1},
                  {55, 0x7f}};
   for (const auto& change : changes) {
     auto bytes = good;

@@ -42,6 +42,7 @@ void Server::submit(Message message, ServerEvent event) {
   request.type = DType::kU8;
   request.segment_bytes = links_.segment_bytes;
   request.timeout = kNeverLate;
+  request.at_once = true;  // whoever asked has posted its receive
   request.info = message.info;
   event.worker = message.worker;
   exec::Engine::Call call;

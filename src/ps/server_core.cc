@@ -226,16 +226,29 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
     late = layer.status();
     payload.layer = layer.ok() ? layer.value() : -1;
   }
-  if (!late.ok()) refuse(worker, request, late);
+  if (!late.ok()) refuse(worker, request.answers ? pull_behind(request) : request, late);
   if (request.separate) {
     const std::uint64_t id = next_id_++;
     actions_.receives.push_back({id, worker, request.tag, payload.data, payload.bytes});
     payloads_.emplace(id, std::move(payload));
-    return {};
+  } else {
+    std::copy(body.begin(), body.end(), payload.data.get());
+    take_in(std::move(payload));
   }
-  std::copy(body.begin(), body.end(), payload.data.get());
-  take_in(std::move(payload));
+  if (!request.answers || !late.ok()) return {};
+  const Request behind = pull_behind(request);
+  const Status asked = pull(store, worker, behind, {});
+  if (asked.ok() || asked.code() == Code::kCorrupt) return asked;
+  refuse(worker, behind, asked);
   return {};
+}
+
+// What a push that answers asks for.
+Request ServerCore::pull_behind(const Request& push) {
+  Request pull = push;
+  pull.kind = RequestKind::kPull;
+  pull.tag = push.tag + 1;
+  return pull;
 }
 
 Status ServerCore::check_push(const Store& store, const Part* part, int worker,

@@ -120,6 +120,7 @@ class ServerCore {
   Status push(Store& store, int worker, const Request& request, Inline body);
   Status check_push(const Store& store, const Part* part, int worker, const Request& request) const;
   Result<int> place_push(Store& store, Part& part, int worker, const Request& request);
+  static Request pull_behind(const Request& push);
   Status pull(Store& store, int worker, const Request& request, Inline body);
   Status read_ids(const TablePart& table, WaitingPull& pull, Inline body);
   Status flush(int worker, const Request& request);

@@ -66,10 +66,8 @@ Work KVStore::push(const std::string& key, const std::vector<ConstTensorView>& v
 Work KVStore::pull(const std::string& key, TensorView out, const Pull& options) {
   return impl_->pull(key, out, options.priority());
 }
-// Memory that is pushed is read before the pull's answer can come.
 Work KVStore::push_pull(const std::string& key, TensorView inout, const Push& options) {
-  impl_->push(key, inout, options);
-  return impl_->pull(key, inout, options.priority());
+  return impl_->push_pull(key, inout, options);
 }
 Work KVStore::push_rows(const std::string& table, ConstTensorView ids, ConstTensorView gradients,
                         const Push& options) {

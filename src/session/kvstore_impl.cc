@@ -258,6 +258,12 @@ Work KVStore::Impl::push_sum(const std::string& key, const std::vector<ConstTens
   return work;
 }
 
+Work KVStore::Impl::push_pull(const std::string& key, TensorView inout, const Push& options) {
+  const auto description = find_for(key, inout, "push_pull");
+  return Work(client_->push_pull(description, inout.data(),
+                                 call_of(options.priority(), options.samples())));
+}
+
 Work KVStore::Impl::pull(const std::string& key, TensorView out, int priority) {
   const auto description = find_for(key, out, "pull");
   return Work(client_->pull(description, out.data(), call_of(priority, 1)));

@@ -27,6 +27,7 @@ class KVStore::Impl {
   Work push_sum(const std::string& key, const std::vector<ConstTensorView>& values,
                 const Push& options);
   Work pull(const std::string& key, TensorView out, int priority);
+  Work push_pull(const std::string& key, TensorView inout, const Push& options);
   Work push_rows(const std::string& table, ConstTensorView ids, ConstTensorView gradients,
                  const Push& options);
   Work pull_rows(const std::string& table, ConstTensorView ids, TensorView rows, int priority);

@@ -48,6 +48,9 @@ struct FrameHeader {
   std::uint32_t length = 0;   // payload bytes
   Fingerprint fingerprint{};  // valid if has_fingerprint
   bool has_fingerprint = false;
+  // Sends only: refused while earlier frames still wait for the wire, so that what becomes urgent
+  // later need not wait behind this one. Not sent; of no effect where frames do not wait.
+  bool yields = false;
 };
 
 struct Frame {
@@ -96,6 +99,8 @@ class Endpoint {
   virtual Status status() const = 0;
   // "inproc", "shm", "tcp".
   virtual const char* transport_name() const = 0;
+  // A round trip takes much longer than a copy.
+  virtual bool is_far() const { return false; }
 };
 
 }  // namespace syncline::transport

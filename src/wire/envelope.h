@@ -20,15 +20,19 @@ inline constexpr std::uint16_t kMessageFlag = 0x0001;  // of FrameHeader::flags
 inline constexpr std::uint64_t kMessageOp = std::uint64_t{1} << 63;
 inline constexpr std::uint8_t kEnvelopeKind = 0x40;
 
+inline constexpr std::uint32_t kAtOnce = 1;  // `segment` of kAnnounce: kBytes follow unasked
+
 // In FrameHeader::step.
 enum class MessageStep : std::uint32_t {
   kEager = 1,     // sender: envelope and the whole message
-  kAnnounce = 2,  // sender: envelope; the message waits at the sender
+  kAnnounce = 2,  // sender: envelope; the message waits at the sender, or follows (`segment` is 1)
   kClear = 3,     // receiver: a receive is posted for the announced message
   kBytes = 4,     // sender: the next bytes of a cleared message
   kCredit = 5,    // receiver: `segment` bytes of eager messages have found their receives
   kRefuse = 6,  // receiver: the announced message will not be taken; `segment` is a MessageRefusal
   kWithdraw = 7,  // sender: gives up an announced or cleared message
+  kAtOnceCredit =
+      8,  // receiver: `segment` bytes of messages sent at once have found their receives
 };
 
 enum class MessageRefusal : std::uint32_t {

@@ -1,4 +1,4 @@
-"""Two hosts on one switch per rail, each port with a rate of its own: what links that break are tested on."""
+"""Two hosts, or more, on one switch per rail, each port with a rate of its own: what links that break are tested on."""
 
 import os
 import subprocess
@@ -11,6 +11,7 @@ class SwitchedHosts(TwoHosts):
 
     rails = 1
     rate = "1gbit"
+    latency = "50ms"  # of the queues at each end
 
     def join_hosts(self):
         try:
@@ -33,7 +34,7 @@ class SwitchedHosts(TwoHosts):
                 self.ip("-n", host.namespace, "addr", "add", f"10.77.{rail}.{index + 1}/24", "dev", device)
                 self.ip("-n", host.namespace, "link", "set", device, "up")
                 for namespace, name in ((host.namespace, device), (switch, port)):
-                    self.inside(namespace, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", self.rate, "burst", "128kb", "latency", "50ms")
+                    self.inside(namespace, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", self.rate, "burst", "128kb", "latency", self.latency)
 
     @staticmethod
     def inside(namespace, *command, check=True):

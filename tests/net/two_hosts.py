@@ -34,7 +34,7 @@ def sweep():
     """Removes what runs that were killed have left: each name carries its process."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
     for name in (line.split()[0] for line in listed.stdout.splitlines()):
-        match = re.fullmatch(r"syn(?:probe)?(\d+)(?:[ab]|s\d+)?", name)
+        match = re.fullmatch(r"syn(?:probe)?(\d+)(?:[a-h]|s\d+)?", name)
         if match and not os.path.exists(f"/proc/{match[1]}"):
             remove_namespace(name)
 
@@ -52,7 +52,7 @@ def remove_namespace(name):
 class Host:
     def __init__(self, index, folder):
         self.name = f"n0{index + 1}"
-        self.namespace = f"syn{os.getpid()}{'ab'[index]}"
+        self.namespace = f"syn{os.getpid()}{'abcdefgh'[index]}"
         self.address = f"10.77.0.{index + 1}"
         self.home = os.path.join(folder, f"home-{self.name}")
         self.temporary = os.path.join(folder, f"tmp-{self.name}")
@@ -86,9 +86,11 @@ class Started:
 
 
 class TwoHosts(unittest.TestCase):
+    host_count = 2  # on a switch there may be up to 8
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="syncline-net-")
-        self.hosts = [Host(i, self.folder) for i in range(2)]
+        self.hosts = [Host(i, self.folder) for i in range(self.host_count)]
         self.started = []
         self.addCleanup(self.clean_up)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -226,7 +226,14 @@ void StoreWorker::plan_clock() {
     if (below(4) == 0) add(Action::Kind::kPull);
     for (int i = 0; i < pushes; ++i) add(Action::Kind::kPush);
     if (uniform || below(3) != 0) add(Action::Kind::kPull);
-    const bool pulled = !mine.empty() && mine.back().kind == Action::Kind::kPull;
+    if (mine.size() >= 2 && mine.back().kind == Action::Kind::kPull &&
+        mine[mine.size() - 2].kind == Action::Kind::kPush && !scenario_.keys[key].table &&
+        below(2) == 0) {
+      mine.resize(mine.size() - 2);
+      add(Action::Kind::kPushPull);
+    }
+    const bool pulled = !mine.empty() && (mine.back().kind == Action::Kind::kPull ||
+                                          mine.back().kind == Action::Kind::kPushPull);
     if (pulled && pushes > 0 && scenario_.is_bulk() && below(6) == 0) {
       add(Action::Kind::kLatePush);
     }
@@ -275,6 +282,8 @@ void StoreWorker::run(const Action& action) {
       return push(action, true);
     case Action::Kind::kPull:
       return pull(action.key, action.priority);
+    case Action::Kind::kPushPull:
+      return push_pull(action);
     case Action::Kind::kFlush:
       return flush();
   }
@@ -324,6 +333,17 @@ void StoreWorker::pull(std::size_t at, int priority) {
   running->work = key.table ? client_->pull_rows(key, ids.data(), running->data.data(), ids.size(),
                                                  call(priority))
                             : client_->pull(key, running->data.data(), call(priority));
+  running_.push_back(std::move(running));
+}
+
+void StoreWorker::push_pull(const Action& action) {
+  if (!ledger_.has_room(rank_, action.key)) return pull(action.key, action.priority);
+  auto running = std::make_unique<Running>();
+  running->data = ledger_.push(rank_, action.key, clock_, {});
+  running->pull = ledger_.pull(rank_, action.key, clock_, {});
+  if (running->pull->pushed) ended_.insert(action.key);
+  running->work =
+      client_->push_pull(scenario_.keys[action.key], running->data.data(), call(action.priority));
   running_.push_back(std::move(running));
 }
 

@@ -69,7 +69,7 @@ class StoreWorker : public SimProcess {
     kOver,
   };
   struct Action {
-    enum class Kind : std::uint8_t { kPush, kPull, kLatePush, kFlush } kind{};
+    enum class Kind : std::uint8_t { kPush, kPull, kPushPull, kLatePush, kFlush } kind{};
     std::size_t key = 0;
     int priority = 0;
   };
@@ -90,6 +90,7 @@ class StoreWorker : public SimProcess {
   void run(const Action& action);
   void push(const Action& action, bool late);
   void pull(std::size_t key, int priority);
+  void push_pull(const Action& action);
   void flush();
   void look();
   void collect();

@@ -52,13 +52,22 @@ double copy_us(Tensors& tensors) {
 
 void push_and_pull(KVStore& kv, Tensors& tensors) {
   std::vector<Work> works;
-  for (std::size_t k = 0; k < tensors.in.size(); ++k) {
-    works.push_back(kv.push(std::to_string(k), {tensors.in[k].data(), tensors.in[k].size()}));
-  }
   for (std::size_t k = 0; k < tensors.out.size(); ++k) {
-    works.push_back(kv.pull(std::to_string(k), {tensors.out[k].data(), tensors.out[k].size()}));
+    works.push_back(
+        kv.push_pull(std::to_string(k), {tensors.out[k].data(), tensors.out[k].size()}));
   }
   for (Work& work : works) work.wait();
+}
+
+// What the workers would do without a store, on all keys as one tensor; 0 if not asked for.
+double all_reduce_us(Communicator& world, std::vector<float>& sum, const std::string& schedule) {
+  if (schedule.empty()) return 0;
+  CallOptions by;
+  by.schedule = schedule;
+  world.barrier().wait();
+  const Nanos begun = monotonic_now();
+  world.all_reduce({sum.data(), sum.size()}, ReduceOp::kSum, by).wait();
+  return slowest(world, since_us(begun));
 }
 
 // Bulk synchronous: the sum over workers of this clock.
@@ -134,18 +143,21 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
   result.workers = session.world_size();
   result.servers = kv.servers();
   result.checked = options.consistency == "bulk_synchronous";  // else sums depend on time
-  std::vector<double> spans, copies;
+  std::vector<double> spans, copies, reductions;
+  std::vector<float> sum(options.beside.empty() ? 0 : tensors.in[0].size() * tensors.in.size());
   for (int i = 0; i < options.warmup + options.iterations; ++i) {
     world.barrier().wait();
     const double copy = session.rank() == 0 ? copy_us(tensors) : 0;
-    for (auto& out : tensors.out) std::fill(out.begin(), out.end(), -1.0F);
+    tensors.out = tensors.in;
     world.barrier().wait();
     const Nanos begun = monotonic_now();
     push_and_pull(kv, tensors);
     const double span = slowest(world, since_us(begun));
+    const double reduction = all_reduce_us(world, sum, options.beside);
     if (i >= options.warmup) {
       spans.push_back(span);
       copies.push_back(copy);
+      reductions.push_back(reduction);
     }
     if (result.checked) {
       result.wrong += wrong_elements(tensors, session.world_size());
@@ -155,6 +167,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
   result.p50_us = percentile(spans, 0.5);
   result.p99_us = percentile(spans, 0.99);
   result.memcpy_us = percentile(copies, 0.5);
+  result.all_reduce_us = percentile(reductions, 0.5);
   if (options.rows > 0) {
     result.rows_per_s = rows_per_s(session, kv, options);
     if (session.rank() == 0) result.map_rows_per_s = map_rows_per_s(options);

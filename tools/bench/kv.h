@@ -24,12 +24,14 @@ struct KvBenchOptions {
   int warmup = 3;
   std::uint64_t rows = 0;  // of a table, pushed and pulled at a time; 0: no table
   std::string transport, consistency = "bulk_synchronous", json;
+  std::string beside;  // a schedule of the workers' all_reduce; empty: none
 };
 
 struct KvBenchResult {
   int workers = 0, servers = 0;
   double p50_us = 0, p99_us = 0;  // all keys pushed and pulled, the slowest worker
   double memcpy_us = 0;           // one thread, as many bytes: median
+  double all_reduce_us = 0;       // of as many bytes by the schedule beside, in turns: median
   double rows_per_s = 0;          // pulled and pushed, all workers
   double map_rows_per_s = 0;      // the same on a hash map of one process
   bool checked = false;

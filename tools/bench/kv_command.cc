@@ -31,6 +31,10 @@ std::string kv_text(const KvBenchOptions& o, const KvBenchResult& r) {
       "it\n",
       r.workers, r.servers, o.consistency, o.keys, o.bytes, r.p50_us, r.p99_us,
       bytes / r.p50_us / 1e3, r.memcpy_us, bytes / 1e6, r.p50_us / r.memcpy_us);
+  if (!o.beside.empty()) {
+    text += fmt::format("  all_reduce      {:.0f} us by {}, in turns: {:.2f} times push and pull\n",
+                        r.all_reduce_us, o.beside, r.all_reduce_us / r.p50_us);
+  }
   if (o.rows > 0) {
     text += fmt::format(
         "  rows of 64 f32  {:.0f} a second pulled and pushed; a hash map of one process: {:.0f}\n",
@@ -49,6 +53,7 @@ std::string kv_json(const KvBenchOptions& o, const KvBenchResult& r) {
                               {"p50_us", r.p50_us},
                               {"p99_us", r.p99_us},
                               {"memcpy_us", r.memcpy_us},
+                              {"all_reduce_us", r.all_reduce_us},
                               {"rows_per_s", r.rows_per_s},
                               {"map_rows_per_s", r.map_rows_per_s},
                               {"checked", r.checked},
@@ -105,6 +110,7 @@ int launch_kv(const KvBenchOptions& o) {
     options.variables.emplace_back("SYNCLINE_TRANSPORT", o.transport);  // the servers' too
   }
   if (!o.json.empty()) options.program.insert(options.program.end(), {"--json", o.json});
+  if (!o.beside.empty()) options.program.insert(options.program.end(), {"--beside", o.beside});
   options.prefix = false;
   options.quiet = true;
   if (!env("SYNCLINE_LOG")) options.variables.emplace_back("SYNCLINE_LOG", "off");
@@ -141,6 +147,9 @@ void add_kv_bench(CLI::App& bench, Invocation& invocation) {
       ->add_option("--consistency", options->consistency,
                    "bulk_synchronous, bounded_staleness:N or asynchronous")
       ->capture_default_str();
+  command->add_option(
+      "--beside", options->beside,
+      "Also time the workers' all_reduce of as many bytes by this schedule, e.g. ring");
   command->add_option("--json", options->json, "Write JSON to this file, - for standard output");
   command->callback([options, bytes, &invocation] {
     invocation.action = [options, bytes] {

@@ -25,9 +25,10 @@ Status failure(const std::string& what, int error, const char* advice) {
   return Status(code, what + ": " + std::strerror(error) + advice);
 }
 
-void enable(int fd, int level, int option) {
-  const int on = 1;
-  (void)::setsockopt(fd, level, option, &on, sizeof on);
+constexpr int kUnsentBytesMax = 64 << 10;
+
+void set_option(int fd, int level, int option, int value) {
+  (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
 
 // 0, or errno. Other errors than EADDRINUSE would repeat on every port.
@@ -75,8 +76,8 @@ Result<Fd> listen_on(const Address& address, PortRange ports, int backlog) {
   for (int port = ports.first; port <= ports.last; ++port) {
     Result<Fd> fd = open_socket(address);  // a fresh one: a failed bind or listen may leave traces
     if (!fd.ok()) return fd.status();
-    enable(fd->get(), SOL_SOCKET, SO_REUSEADDR);
-    if (address.family() == AF_INET6) enable(fd->get(), IPPROTO_IPV6, IPV6_V6ONLY);
+    set_option(fd->get(), SOL_SOCKET, SO_REUSEADDR, 1);
+    if (address.family() == AF_INET6) set_option(fd->get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
     const Address here = address.with_port(static_cast<std::uint16_t>(port));
     const int error = bind_and_listen(fd->get(), here, backlog);
     if (error == 0) return fd;
@@ -120,10 +121,12 @@ Address remote_address(int fd) {
 }
 
 void tune_stream(int fd) {
-  enable(fd, IPPROTO_TCP, TCP_NODELAY);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0 && (flags & O_NONBLOCK) == 0) (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
+
+void keep_little_unsent(int fd) { set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytesMax); }
 
 Connecting start_connect(const Address& to, const Address& from) {
   Connecting out;

@@ -53,6 +53,9 @@ Address remote_address(int fd);
 
 // No delay for small frames; non-blocking.
 void tune_stream(int fd);
+// Of what the socket takes, little waits in the kernel: it would go before all that becomes urgent
+// later. Costs wake-ups.
+void keep_little_unsent(int fd);
 
 struct Connecting {
   Fd fd;

@@ -1,0 +1,83 @@
+"""How long pushing and pulling takes on hosts whose links are the bottleneck, beside what the links' rates allow.
+
+A worker gives and gets each byte once; a server gets and gives each byte of its share once for every worker. So of m bytes at
+rate r: max(1, workers / servers) * m / r, both directions at once.
+"""
+
+import json
+import sys
+import unittest
+
+from switched_hosts import SwitchedHosts
+from two_hosts import SYNCLINE, missing
+
+RATE = 200e6 / 8  # bytes a second
+# Of a frame of 1,514 bytes, which the shaper counts, TCP carries 1,448.
+PAYLOAD = RATE * 1448 / 1514
+SECONDS = 2  # of operations behind each figure, at least
+
+
+class StoreRates(SwitchedHosts):
+    host_count = 8
+    rate = "200mbit"
+    latency = "50ms"
+
+    def run_kv(self, workers, servers, *options, bytes=4 << 20, keys=2, together=False, iterations=None):
+        """The first hosts have a worker each, the servers are on others (or, `together`, on the same)."""
+        expected = max(1, workers / max(servers, 1)) * bytes * keys / PAYLOAD
+        iterations = iterations or max(3, round(SECONDS / expected + 0.5))
+        self.jobs = getattr(self, "jobs", 0) + 1
+        env = dict(SYNCLINE_WORLD_SIZE=workers, SYNCLINE_SERVERS=servers, SYNCLINE_RUN_ID=f"rates{self.jobs}",
+                   SYNCLINE_RENDEZVOUS=f"tcp://{self.hosts[0].address}:{29000 + self.jobs}")
+        places = self.hosts if together else self.hosts[workers:]
+        started = [self.start(places[i], SYNCLINE, "serve", label=f"server{i}", SYNCLINE_SERVER_ID=i, **env) for i in range(servers)]
+        result = self.path(f"kv{self.jobs}.json")
+        started += [self.start(self.hosts[i], SYNCLINE, "bench", "kv", "--keys", str(keys), "--bytes", str(bytes), "--warmup", "1",
+                               "--iters", str(iterations), "--json", result, *options, label=f"worker{i}", SYNCLINE_RANK=i, **env)
+                    for i in range(workers)]
+        for one in started:
+            self.assertEqual(one.wait(180), 0, self.logs())
+        with open(result, encoding="utf-8") as file:
+            measured = json.load(file)
+        self.assertEqual((measured["wrong"], measured["workers"]), (0, workers))
+        measured["expected_s"] = expected
+        measured["seconds"] = measured["p50_us"] / 1e6
+        measured["ratio"] = measured["seconds"] / expected
+        return measured
+
+    def show(self, line):
+        print(line, file=sys.stderr)
+
+    def test_time_by_workers_and_servers(self):
+        """One server: as the workers. Several: by so much less. As many as workers: always the same."""
+        self.make_key(*self.hosts)
+        for workers, servers in ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4)):
+            r = self.run_kv(workers, servers, keys=8)
+            self.show(f"{workers} workers, {servers} servers, 32 MiB: {r['seconds']:.3f} s, formula {r['expected_s']:.3f} s, "
+                      f"ratio {r['ratio']:.3f}")
+            # TCP shares a port unevenly among several, and a sum waits for the slowest.
+            self.assertLess(abs(r["ratio"] - 1), 0.1 if workers == 1 else 0.35)
+
+    def test_spare_hosts_are_faster_than_the_ring(self):
+        self.make_key(*self.hosts)
+        r = self.run_kv(4, 4, "--beside", "ring", keys=8, iterations=5)
+        gain = r["all_reduce_us"] / r["p50_us"]
+        self.show(f"4 workers, 4 spare hosts, 32 MiB: {r['seconds']:.3f} s (formula {r['expected_s']:.3f}); "
+                  f"ring {r['all_reduce_us'] / 1e6:.3f} s: {gain:.3f} times (the wires allow 1.5)")
+        self.assertGreater(gain, 1.1)
+
+    def test_servers_on_the_workers_hosts(self):
+        self.make_key(*self.hosts)
+        for name, servers in (("processes of their own", 4), ("shares of the workers", 0)):
+            r = self.run_kv(4, servers, "--beside", "ring", keys=8, together=True, iterations=3)
+            gain = r["all_reduce_us"] / r["p50_us"]
+            self.show(f"4 workers, servers on their hosts ({name}), 32 MiB: {r['seconds']:.3f} s; ring {r['all_reduce_us'] / 1e6:.3f} s: "
+                      f"{gain:.3f} times (the wires allow 1)")
+            self.assertGreater(gain, 0.7)
+
+
+if __name__ == "__main__":
+    if missing():
+        print(missing())
+        sys.exit(0)
+    unittest.main()
