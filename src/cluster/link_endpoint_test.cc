@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <utility>
+#include <vector>
 
 #include "cluster/link_test_options.h"
 #include "tests/harness/endpoint_contract.h"
@@ -59,6 +60,45 @@ struct TcpPairs {
 struct Tcp6Pairs {
   static harness::ConnectedPair make() { return make_pair_on("::1"); }
 };
+
+// What yields waits with its sender while the wire is busy; what is urgent goes behind what the
+// wire has, not behind all that yields.
+TEST(LinkEndpoint, YieldingFramesLeaveRoomForOthers) {
+  const Listener meeting("127.0.0.1");
+  auto [fd_a, fd_b] = connected_sockets(meeting);
+  const int small = 16 << 10;
+  ::setsockopt(fd_a.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  ::setsockopt(fd_b.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  event::Poller poller_a, poller_b;
+  auto a = make_link_endpoint(poller_a, kClock, fd_a.release(), options_of(0, 1)).value();
+  auto b = make_link_endpoint(poller_b, kClock, fd_b.release(), options_of(1, 0)).value();
+  const std::vector<std::byte> payload(32 << 10);
+  transport::FrameHeader bulk;
+  bulk.length = static_cast<std::uint32_t>(payload.size());
+  bulk.yields = true;
+  transport::FrameHeader urgent;
+  urgent.op = 1000;
+  while (a->try_send(bulk, payload.data()) == transport::SendResult::kAccepted) {
+    ASSERT_LT(++bulk.op, 20u) << "yielding frames fill the link's store";
+  }
+  ASSERT_EQ(a->try_send(urgent, nullptr), transport::SendResult::kAccepted);
+  EXPECT_EQ(a->try_send(bulk, payload.data()), transport::SendResult::kWouldBlock);
+  EXPECT_TRUE(a->arm()) << "nothing to do until the wire takes more";
+  bool told = false;
+  std::vector<std::uint64_t> seen;
+  const Nanos deadline = monotonic_now() + 10 * kSecond;
+  while (!told || seen.empty() || seen.back() != urgent.op) {
+    ASSERT_LT(monotonic_now(), deadline) << seen.size() << " frames, told " << told;
+    poller_a.poll(0);
+    told = told || !a->arm();
+    while (const transport::Frame* frame = b->front()) {
+      seen.push_back(frame->header.op);
+      b->pop();
+    }
+  }
+  EXPECT_EQ(seen.size(), bulk.op + 1);
+  EXPECT_EQ(a->try_send(bulk, payload.data()), transport::SendResult::kAccepted);
+}
 
 }  // namespace
 }  // namespace syncline::cluster

@@ -102,6 +102,22 @@ for other in (accum, two):
 PY
 }
 
+# Through servers, as many as may be, the parameters have the same bits.
+servers() {
+  local count digest first="" common=(--data "$area/data" --epochs 1 --eval none --quiet --batch 16 --sync ps)
+  for count in 0 1 2 3; do
+    "$programs/syncline" run -np 2 --servers $count "$trainer" "${common[@]}" --json "$area/$count.json" > /dev/null
+    json "$area/$count.json" "r['steps'] == 20 and r['final_loss'] < 2.25 and len(r['store']['servers']) == ($count or 2)"
+    digest=$(/usr/bin/python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["parameters_crc32c"])' "$area/$count.json")
+    first=${first:-$digest}
+    [ "$digest" = "$first" ] || fail "$count servers: parameters $digest, not $first"
+  done
+  refused 2 pool "${common[@]}" --pool
+  "$programs/syncline" run -np 2 --servers 1 "$trainer" "${common[@]}" --consistency asynchronous --pool --slow 1:4 --warmup 0 \
+    --lr-schedule constant --json "$area/pool.json" > /dev/null
+  json "$area/pool.json" 'r["samples"] == 640 and r["final_loss"] < 2.25'
+}
+
 # SIGTERM to the launcher: all ranks finish the same step and leave with 85.
 stops() {
   local status=0
@@ -120,6 +136,6 @@ stops() {
 }
 
 case $kind in
-  bad_input | one_worker | two_workers | same_steps | stops) $kind ;;
+  bad_input | one_worker | two_workers | same_steps | servers | stops) $kind ;;
   *) fail "unknown kind $kind" ;;
 esac

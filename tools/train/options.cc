@@ -1,6 +1,9 @@
 #include "tools/train/options.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
 
 #include "CLI/CLI.hpp"
 #include "syncline/kvstore.h"
@@ -72,6 +75,12 @@ std::string check_consistency(const std::string& text) {
   }
 }
 
+std::string check_slowness(const std::string& text) {
+  return parse_slowness(text).has_value()
+             ? std::string()
+             : "'" + text + "' is not RANK:FACTOR or RANK:FACTOR:SHARE, e.g. 2:5 or all:10:0.1";
+}
+
 void add_exchange(CLI::App& app, TrainOptions& o) {
   app.add_option("--bucket-cap-mb", o.bucket_cap_mb, "Gradient bucket size, MiB [25]")
       ->check(CLI::Range(1e-3, 65536.0));
@@ -87,6 +96,13 @@ void add_exchange(CLI::App& app, TrainOptions& o) {
       ->capture_default_str();
   app.add_flag("--scale-by-age", o.scale_by_age,
                "Of --sync ps: old gradients move the weights less");
+  app.add_flag("--pool", o.pool,
+               "Of --consistency asynchronous: a worker that is done takes the next samples");
+  app.add_option("--slow", o.slow,
+                 "Make workers slow by sleeping, RANK:FACTOR or RANK:FACTOR:SHARE of its steps, "
+                 "e.g. 2:5 or all:10:0.1")
+      ->check([](const std::string& text) { return check_slowness(text); })
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
 void add_running(CLI::App& app, TrainOptions& o) {
@@ -139,7 +155,34 @@ int parse_train_options(const std::vector<std::string>& words, TrainOptions& opt
                     std::string("train: ") + error.what() + "; see syncline train --help");
   }
   if (options.sync == "auto") options.sync.clear();
+  if (options.pool && (options.warmup > 0 || options.lr_schedule != "constant")) {
+    return complain(kExitUsage,
+                    "train: --pool needs --warmup 0 --lr-schedule constant: nobody knows how many "
+                    "steps each worker will take");
+  }
+  if (options.pool && (options.sync != "ps" || options.consistency != "asynchronous")) {
+    return complain(kExitUsage,
+                    "train: --pool needs --sync ps --consistency asynchronous: otherwise workers "
+                    "take their steps together");
+  }
   return -1;
+}
+
+std::optional<Slowness> parse_slowness(const std::string& text) {
+  Slowness result;
+  char rank[16] = {};
+  int used = 0;
+  const int fields = std::sscanf(text.c_str(), "%15[^:]:%lf%n:%lf%n", rank, &result.factor, &used,
+                                 &result.share, &used);
+  if (fields < 2 || static_cast<std::size_t>(used) != text.size()) return std::nullopt;
+  if (std::string(rank) != "all") {
+    const char* const end = rank + std::strlen(rank);
+    const auto parsed = std::from_chars(rank, end, result.rank);
+    if (parsed.ec != std::errc() || parsed.ptr != end || result.rank < 0) return std::nullopt;
+  }
+  const bool fits =
+      result.factor >= 1 && result.factor <= 1e6 && result.share > 0 && result.share <= 1;
+  return fits ? std::optional(result) : std::nullopt;
 }
 
 double default_lr(const TrainOptions& options, int world_size) {

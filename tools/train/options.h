@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct TrainOptions {
   std::string sync;  // schedule of the gradient exchange, or "ps"; "" = the planner's choice
   std::string consistency = "bulk_synchronous";  // of ps
   bool scale_by_age = false;                     // of ps
-  bool reproducible = false;                     // the same gradient sums by every schedule
+  bool pool = false;                             // of asynchronous: samples go to whoever is free
+  std::vector<std::string> slow;  // "2:5", "all:10:0.1": by sleeping, to see what it costs
+  bool reproducible = false;      // the same gradient sums by every schedule
   std::uint64_t seed = 1;
   std::string evaluate = "epoch";  // "epoch", "end" or "none"
   int threads = 0;                 // 0 = OMP_NUM_THREADS, else cores / ranks of this host
@@ -34,6 +37,15 @@ struct TrainOptions {
   std::string progress = "auto";   // "bar", "lines", "none" or the path of a terminal
   bool quiet = false;
 };
+
+// A worker that takes `factor` times as long, in a `share` of its steps.
+struct Slowness {
+  int rank = -1;  // all
+  double factor = 1;
+  double share = 1;
+};
+// "RANK:FACTOR" or "RANK:FACTOR:SHARE", RANK a number or "all"; nullopt: neither.
+std::optional<Slowness> parse_slowness(const std::string& text);
 
 // Fills `options` and returns -1; else prints what is to be said and returns the exit code.
 int parse_train_options(const std::vector<std::string>& words, TrainOptions& options);

@@ -56,14 +56,34 @@ TEST(TrainOptions, TheLastOfTwoCounts) {
 
 TEST(TrainOptions, BadInputIsOneLineAndExitCodeTwo) {
   const std::vector<std::vector<std::string>> bad = {
-      {"--model", "alexnet"}, {"--batch", "0"},         {"--batch", "many"},  {"--epochs", "-1"},
-      {"--lr", "0"},          {"--sync", "star"},       {"--no-such-flag"},   {"stray"},
-      {"--warmup", "1.5"},    {"--optimizer", "lbfgs"}, {"--max-steps", "0"}, {"--accum"}};
+      {"--model", "alexnet"}, {"--batch", "0"},
+      {"--batch", "many"},    {"--epochs", "-1"},
+      {"--lr", "0"},          {"--sync", "star"},
+      {"--no-such-flag"},     {"stray"},
+      {"--warmup", "1.5"},    {"--optimizer", "lbfgs"},
+      {"--max-steps", "0"},   {"--accum"},
+      {"--slow", "2"},        {"--pool"}};
   for (const auto& words : bad) {
     const Parsed p = parse(words);
     EXPECT_EQ(p.code, 2) << words[0];
     EXPECT_EQ(std::count(p.said.begin(), p.said.end(), '\n'), 1) << p.said;
     EXPECT_THAT(p.said, testing::StartsWith("syncline: train: "));
+  }
+}
+
+TEST(TrainOptions, SlownessNamesRankFactorAndShare) {
+  const auto one = parse_slowness("2:5");
+  ASSERT_TRUE(one.has_value());
+  EXPECT_EQ(one->rank, 2);
+  EXPECT_EQ(one->factor, 5);
+  EXPECT_EQ(one->share, 1);
+  const auto all = parse_slowness("all:10:0.1");
+  ASSERT_TRUE(all.has_value());
+  EXPECT_EQ(all->rank, -1);
+  EXPECT_EQ(all->share, 0.1);
+  for (const char* bad : {"", "2", "2:", ":5", "x:5", "-1:5", "2:0.5", "2:5:0", "2:5:2",
+                          "2:5:0.1:", "2:5x", "2x:5"}) {
+    EXPECT_FALSE(parse_slowness(bad).has_value()) << bad;
   }
 }
 

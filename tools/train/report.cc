@@ -145,6 +145,7 @@ std::string report_json(const TrainReport& r) {
                         {"rank_source", r.rank_source},
                         {"threads", r.threads},
                         {"parameters", r.parameters},
+                        {"parameters_crc32c", fmt::format("{:08x}", r.parameters_crc32c)},
                         {"steps", r.steps},
                         {"samples", r.samples},
                         {"train_seconds", r.train_seconds},

@@ -49,6 +49,7 @@ struct TrainReport {
   std::string rank_source;
   int threads = 1;
   std::uint64_t parameters = 0;
+  std::uint32_t parameters_crc32c = 0;  // of their bytes after training, in their order
   std::int64_t steps = 0;
   std::uint64_t samples = 0;            // trained on, all ranks
   double train_seconds = 0;             // of the slowest rank, evaluation left out

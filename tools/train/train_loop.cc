@@ -4,16 +4,21 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
+#include <random>
+#include <thread>
 
 #include "base/env.h"
 #include "fmt/format.h"
+#include "kernels/crc32c.h"
 #include "syncline/data/sampler.h"
 #include "tools/run/cpus.h"
 #include "tools/train/evaluate.h"
 #include "tools/train/lr_schedule.h"
 #include "tools/train/progress.h"
+#include "tools/train/sample_pool.h"
 #include "tools/train/stop_vote.h"
 #include "tools/train/synchroniser.h"
 
@@ -51,9 +56,16 @@ class Trainer {
         schedule_(lr_, steps_in_all(), options.warmup, options.lr_schedule),
         model_(seeded_model()),
         synchroniser_(make_synchroniser(session, model_, options, lr_)),
-        sampler_(training.count, world_.size(), world_.rank(), sampler_options()),
+        sampler_(training.count, options.pool ? 1 : world_.size(), options.pool ? 0 : world_.rank(),
+                 sampler_options()),
         progress_(options.quiet ? "none" : options.progress, session.rank() == 0),
-        vote_(world_) {}
+        vote_(world_) {
+    if (options.pool) pool_ = std::make_unique<SamplePool>(world_, training.count);
+    for (const std::string& text : options.slow) {
+      const Slowness each = parse_slowness(text).value();
+      if (each.rank == -1 || each.rank == session.rank()) slowness_.push_back(each);
+    }
+  }
 
   TrainReport run() {
     for (int epoch = 0; epoch < options_.epochs && !ended(); ++epoch) {
@@ -76,7 +88,10 @@ class Trainer {
     return options_.max_steps > 0 ? std::min(steps, options_.max_steps) : steps;
   }
 
-  bool ended() const { return stopped_ || step_ >= steps_in_all(); }
+  bool ended() const {
+    if (pool_ != nullptr && options_.max_steps == 0) return stopped_;  // the pool ends epochs
+    return stopped_ || step_ >= steps_in_all();
+  }
 
   data::SamplerOptions sampler_options() const {
     data::SamplerOptions result;
@@ -113,6 +128,15 @@ class Trainer {
   // The forwards of one optimiser step; empty at the end of the epoch.
   std::vector<data::SampleBatch> next_forwards() {
     std::vector<data::SampleBatch> result;
+    while (pool_ != nullptr && static_cast<int>(result.size()) < options_.accum) {
+      const auto share = pool_->next(sampler_.epoch(), static_cast<std::uint64_t>(options_.batch));
+      if (!share.has_value()) break;
+      data::SamplerState place = sampler_.state_dict();
+      place.sample_in_epoch = share->begin;
+      sampler_.load_state_dict(place);
+      result.push_back(*sampler_.next(share->count));
+    }
+    if (pool_ != nullptr) return result;
     while (static_cast<int>(result.size()) < options_.accum) {
       auto batch = sampler_.next(static_cast<std::size_t>(options_.batch));
       if (!batch.has_value()) break;
@@ -129,10 +153,14 @@ class Trainer {
   }
 
   bool train_step(std::uint64_t epoch) {
-    if (forwards_ == forwards_per_epoch()) return forwards_ = 0, sampler_.next(1), false;
+    if (pool_ == nullptr && forwards_ == forwards_per_epoch()) {
+      return forwards_ = 0, sampler_.next(1), false;
+    }
     if (synchroniser_->in_lockstep()) vote_.begin(session_.stop_requested());
     Nanos mark = monotonic_now();
+    const Nanos begun = mark;
     const std::vector<data::SampleBatch> forwards = next_forwards();
+    if (forwards.empty()) return false;
     double samples = 0;
     for (const auto& batch : forwards) samples += static_cast<double>(batch.indices.size());
     double loss = 0;
@@ -140,10 +168,24 @@ class Trainer {
       const double weight = static_cast<double>(forwards[i].indices.size()) / samples;
       loss += weight * forward_backward(forwards[i], epoch, weight, i + 1 == forwards.size(), mark);
     }
+    be_slow(begun, mark);
     synchroniser_->step(schedule_.at(step_));
     lap(mark, sums_.optimiser);
     finish_step(loss, samples);
     return true;
+  }
+
+  // Sleeps for what a slow worker would need more than this one's usual step.
+  void be_slow(Nanos begun, Nanos& mark) {
+    const auto took = static_cast<double>(monotonic_now() - begun) - waited_;
+    usual_ = step_ == 0 ? took : std::min(usual_ * 1.02, took);
+    waited_ = 0;
+    for (const Slowness& each : slowness_) {
+      if (std::uniform_real_distribution<double>()(random_) >= each.share) continue;
+      std::this_thread::sleep_for(
+          std::chrono::nanoseconds(static_cast<Nanos>((each.factor - 1) * usual_)));
+    }
+    if (!slowness_.empty()) lap(mark, sums_.backward);
   }
 
   double forward_backward(const data::SampleBatch& share, std::uint64_t epoch, double weight,
@@ -162,6 +204,7 @@ class Trainer {
     sums_.forward -= exposed.forward;
     sums_.backward -= exposed.backward;
     sums_.exposed += exposed.forward + exposed.backward;
+    waited_ += exposed.forward + exposed.backward;
     return value;
   }
 
@@ -223,6 +266,11 @@ class Trainer {
     r.train_seconds = highest[2];
     r.samples = static_cast<std::uint64_t>(total[0]);
     synchroniser_->report(r);
+    for (const torch::Tensor& p : model_->parameters()) {
+      const torch::Tensor dense = p.detach().contiguous();
+      r.parameters_crc32c = kernels::crc32c(
+          dense.data_ptr(), static_cast<std::size_t>(dense.nbytes()), r.parameters_crc32c);
+    }
     return r;
   }
 
@@ -239,6 +287,11 @@ class Trainer {
   std::shared_ptr<Classifier> model_;
   std::unique_ptr<Synchroniser> synchroniser_;
   data::DistributedSampler sampler_;
+  std::unique_ptr<SamplePool> pool_;
+  std::vector<Slowness> slowness_;
+  std::mt19937_64 random_{options_.seed * 1000 + static_cast<std::uint64_t>(session_.rank())};
+  double usual_ = 0;   // nanoseconds of a step that nothing holds up
+  double waited_ = 0;  // of the running step, for the exchange
   Progress progress_;
   StopVote vote_;
   PhaseSums sums_;
