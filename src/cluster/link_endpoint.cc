@@ -34,12 +34,6 @@ LinkConfig config_of(const LinkOptions& options) {
   return config;
 }
 
-bool leads_away(const transport::Stream& stream) {
-  const int fd = stream.fd();
-  return fd < 0 ||
-         transport::tcp::remote_address(fd).host() != transport::tcp::local_address(fd).host();
-}
-
 }  // namespace
 
 LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
@@ -49,7 +43,7 @@ LinkEndpoint::LinkEndpoint(event::Poller& poller, const Clock& clock,
       options_(std::move(options)),
       link_(config_of(options_), clock.now()),
       rails_(static_cast<std::size_t>(options_.rails)),
-      far_(leads_away(*stream)),
+      far_(stream->is_far()),
       now_(clock.now()) {
   watch(0, std::move(stream));
 }

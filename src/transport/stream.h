@@ -32,6 +32,8 @@ class Stream {
   virtual void close() = 0;
   // What a poller watches; -1: nothing, the owner looks by itself.
   virtual int fd() const = 0;
+  // It leads to another host.
+  virtual bool is_far() const = 0;
 };
 
 }  // namespace syncline::transport

@@ -34,6 +34,7 @@ class SimStream final : public Stream {
     in_->reader_gone = std::min(in_->reader_gone, network_.now());
   }
   int fd() const override { return -1; }
+  bool is_far() const override { return network_.far_; }
 
  private:
   Network& network_;

@@ -33,7 +33,7 @@ struct Path {
 // without a word when the path is down, retried with doubling pauses.
 class Network final : public Clock {
  public:
-  explicit Network(std::uint64_t seed) : random_(seed) {}
+  explicit Network(std::uint64_t seed) : random_(seed), far_(seed % 4 == 0) {}
 
   Nanos now() const override { return now_; }
   void advance(Nanos span) { now_ += span; }
@@ -111,6 +111,7 @@ class Network final : public Clock {
   int below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
 
   std::mt19937_64 random_;
+  const bool far_;       // whether its connections lead to other hosts
   Nanos now_ = kSecond;  // not 0, which some mean as "never"
   std::map<std::tuple<int, int, int>, Path> paths_;
   std::vector<std::weak_ptr<Pipe>> pipes_;

@@ -22,6 +22,10 @@ IoResult failed(int error) {
 
 SocketStream::SocketStream(Fd fd) : fd_(std::move(fd)) { tune_stream(fd_.get()); }
 
+bool SocketStream::is_far() const {
+  return remote_address(fd_.get()).host() != local_address(fd_.get()).host();
+}
+
 IoResult SocketStream::write(std::span<const std::span<const std::byte>> pieces) {
   std::array<iovec, kPiecesMax> vectors;
   const std::size_t count = std::min(pieces.size(), kPiecesMax);

@@ -22,6 +22,7 @@ class SocketStream final : public Stream {
   IoResult read(std::span<std::byte> space) override;
   void close() override;
   int fd() const override { return fd_.get(); }
+  bool is_far() const override;
 
  private:
   Fd fd_;
