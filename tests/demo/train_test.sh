@@ -113,6 +113,9 @@ servers() {
     [ "$digest" = "$first" ] || fail "$count servers: parameters $digest, not $first"
   done
   refused 2 pool "${common[@]}" --pool
+  "$programs/syncline" run -np 2 --servers 1 "$trainer" "${common[@]}" --consistency asynchronous --pool --slow 1:4 --warmup 0 \
+    --lr-schedule constant --json "$area/pool.json" > /dev/null
+  json "$area/pool.json" 'r["samples"] == 640 and r["final_loss"] < 2.25'
 }
 
 # SIGTERM to the launcher: all ranks finish the same step and leave with 85.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 namespace syncline::tools {
 namespace {
@@ -22,39 +21,51 @@ SamplePool::SamplePool(Communicator& world, std::uint64_t samples)
 }
 
 SamplePool::~SamplePool() {
+  if (server_.joinable()) {
+    server_.join();
+    return;
+  }
   try {
     Message goodbye{};
     group_.send(view(goodbye), 0, kAsk).wait();
-  } catch (
-      const Error&) {  // whoever fails says so elsewhere; the server's thread ends with the job
+  } catch (const Error&) {  // rank 0 hears of a rank that failed without it
   }
-  if (server_.joinable()) server_.join();
 }
 
 std::optional<SamplePool::Share> SamplePool::next(std::uint64_t epoch, std::uint64_t batch) {
-  Message message{static_cast<std::int64_t>(epoch), static_cast<std::int64_t>(batch)};
-  group_.send(view(message), 0, kAsk).wait();
-  group_.recv(view(message), 0, kGive).wait();
-  if (message[1] == 0) return std::nullopt;
-  return Share{static_cast<std::uint64_t>(message[0]), static_cast<std::uint64_t>(message[1])};
+  Share share;
+  if (group_.rank() == 0) {
+    share = take(epoch, batch);
+  } else {
+    Message message{static_cast<std::int64_t>(epoch), static_cast<std::int64_t>(batch)};
+    group_.send(view(message), 0, kAsk).wait();
+    group_.recv(view(message), 0, kGive).wait();
+    share = {static_cast<std::uint64_t>(message[0]), static_cast<std::uint64_t>(message[1])};
+  }
+  return share.count == 0 ? std::nullopt : std::optional(share);
+}
+
+SamplePool::Share SamplePool::take(std::uint64_t epoch, std::uint64_t batch) {
+  MutexLock lock(mutex_);
+  std::uint64_t& next = taken_[epoch];
+  const Share share{next, std::min(batch, samples_ - next)};
+  next += share.count;
+  return share;
 }
 
 void SamplePool::serve() {
-  std::map<std::int64_t, std::uint64_t> taken;  // by epoch
   try {
-    for (int present = group_.size(); present > 0;) {
+    for (int others = group_.size() - 1; others > 0;) {
       Message message{};
       ReceiveWork asked = group_.recv(view(message), kAnySource, kAsk);
       asked.wait();
       if (message[1] == 0) {
-        --present;
+        --others;
         continue;
       }
-      std::uint64_t& begin = taken[message[0]];
-      const std::uint64_t count =
-          std::min(static_cast<std::uint64_t>(message[1]), samples_ - begin);
-      message = {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(count)};
-      begin += count;
+      const Share share =
+          take(static_cast<std::uint64_t>(message[0]), static_cast<std::uint64_t>(message[1]));
+      message = {static_cast<std::int64_t>(share.begin), static_cast<std::int64_t>(share.count)};
       group_.send(view(message), asked.message().source, kGive).wait();
     }
   } catch (const Error&) {  // the job ends, and every rank hears of it by itself

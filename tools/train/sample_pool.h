@@ -3,15 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <thread>
 
+#include "base/mutex.h"
 #include "syncline/communicator.h"
 
 namespace syncline::tools {
 
-// Rank 0 hands out places of the epoch's order from a thread of its own. Each rank calls next()
-// from one thread; ranks may be in different epochs.
+// Rank 0 hands out places of the epoch's order: to itself directly, to the others from a thread of
+// its own. Each rank calls next() from one thread; ranks may be in different epochs.
 class SamplePool {
  public:
   // Collective. `samples` of an epoch.
@@ -30,9 +32,12 @@ class SamplePool {
 
  private:
   void serve();
+  Share take(std::uint64_t epoch, std::uint64_t batch);
 
   Communicator group_;
   const std::uint64_t samples_;
+  Mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> taken_ SYNCLINE_GUARDED_BY(mutex_);  // by epoch; rank 0
   std::thread server_;
 };
 
