@@ -23,7 +23,7 @@ Channel* Engine::add_channel(int world_rank, std::string peer,
   channel->world_rank = world_rank;
   channel->peer = std::move(peer);
   channel->endpoint = std::move(endpoint);
-  if (!channel->endpoint->is_far()) all_far_ = false;
+  all_far_ = channel->endpoint->is_far() && (all_far_ || channels_.empty());
   channels_.push_back(std::move(channel));
   return channels_.back().get();
 }

@@ -182,7 +182,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   const EngineOptions options_;
   std::shared_ptr<flight::FlightRecorder> flight_;
-  bool all_far_ = true;  // no peer shares this host's memory
+  bool all_far_ = false;  // there are peers, all on other hosts
   bool crowded_ =
       false;  // more runnable ranks than cores on this host: a waiting rank must not spin
   std::atomic<bool> baton_{false};

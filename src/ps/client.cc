@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 
 #include "base/planted.h"
 
@@ -75,7 +76,10 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
     if (is_ordered(item->request.kind)) {
       lane.held.emplace(number, std::move(item));
     } else {
-      if (item->payload_bytes > 0 && lane.payload_queued++ + lane.in_flight == 0) join_others(lane);
+      if (item->payload_bytes > 0 && lane.payload_queued++ + lane.in_flight == 0) {
+        // A lane that was idle is not behind for that.
+        lane.handed = std::max(lane.handed, least_sent(lane, lane.handed));
+      }
       const Order order = order_of(lane, *item, number);
       lane.numbers.insert(number);
       lane.queue.emplace(order, std::move(item));
@@ -85,14 +89,15 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
   pump(server);
 }
 
-// A lane that was idle is no further behind than the one that is furthest behind.
-void Client::join_others(Lane& lane) {
-  std::uint64_t least = UINT64_MAX;
+// Of the lanes that have something to send, `but` left out: the least that one of them has sent.
+std::uint64_t Client::least_sent(const Lane& but, std::uint64_t none) const {
+  std::optional<std::uint64_t> least;
   for (const Lane& other : lanes_) {
-    if (&other == &lane || other.in_flight + other.payload_queued == 0) continue;
-    least = std::min(least, other.handed - other.in_flight);
+    if (&other == &but || other.in_flight + other.payload_queued == 0) continue;
+    const std::uint64_t sent = other.handed - other.in_flight;
+    least = std::min(least.value_or(sent), sent);
   }
-  if (least != UINT64_MAX) lane.handed = std::max(lane.handed, least);
+  return least.value_or(none);
 }
 
 // What is queued for the same slice goes no later than this.
@@ -148,13 +153,9 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
 
 // Servers add up what all workers send them: a connection that runs ahead of the others takes the
 // wire from what somebody waits for. So lanes that have something to send keep abreast.
-bool Client::may_send_payload(Lane& lane) {
+bool Client::may_send_payload(const Lane& lane) const {
   if (lane.in_flight >= links_.window_bytes / lanes_.size()) return false;
-  std::uint64_t least = lane.handed;
-  for (const Lane& other : lanes_) {
-    if (other.in_flight + other.payload_queued == 0) continue;
-    least = std::min(least, other.handed - other.in_flight);
-  }
+  const std::uint64_t least = std::min(least_sent(lane, lane.handed), lane.handed - lane.in_flight);
   return lane.handed - least <= kAbreastBytes;
 }
 

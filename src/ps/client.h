@@ -2,9 +2,10 @@
 // by priority, puts answers where they belong.
 //
 // Each server has a lane: what waits for it, by priority and then by age, and at most a window
-// of payload on the way, so that something urgent waits for a few slices only. Operations of one
-// key keep their order: a later one lends the earlier ones its priority. What orders clocks
-// (kClock, kFlush, kLeave) goes when all that was called before it has gone.
+// of payload on the way, so that something urgent waits for a few slices only. Lanes keep abreast:
+// none sends payload that is far ahead of another's. What only asks overtakes payload. Operations
+// of one slice keep their order: a later one lends the earlier ones its priority. What orders
+// clocks (kClock, kFlush, kLeave) goes when all that was called before it has gone.
 #pragma once
 
 #include <array>
@@ -120,10 +121,11 @@ class Client : public std::enable_shared_from_this<Client> {
     std::map<Order, std::shared_ptr<Item>> queue;
     std::map<std::uint64_t, std::shared_ptr<Item>> held;  // by number: wait for all before them
     std::set<std::uint64_t> numbers;                      // in `queue`
-    std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<Order>> of_slice;  // in `queue`
+    // What is in `queue`, by key and slice, in the order of calls.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Order>> of_slice;
     std::size_t in_flight = 0;
     std::size_t payload_queued = 0;  // items of `queue`
-    std::uint64_t handed = 0;        // bytes that went, since some lane was busy
+    std::uint64_t handed = 0;        // payload bytes given to the engine, to compare lanes by
     bool submitting = false;         // one thread submits at a time, so that order is kept
     bool listening = false;
   };
@@ -134,8 +136,8 @@ class Client : public std::enable_shared_from_this<Client> {
   static void forget(Lane& lane, const Order& order, const Item& item);
   void pump(std::size_t server);
   std::shared_ptr<Item> next_item(Lane& lane) SYNCLINE_REQUIRES(mutex_);
-  bool may_send_payload(Lane& lane) SYNCLINE_REQUIRES(mutex_);
-  void join_others(Lane& lane) SYNCLINE_REQUIRES(mutex_);
+  bool may_send_payload(const Lane& lane) const SYNCLINE_REQUIRES(mutex_);
+  std::uint64_t least_sent(const Lane& but, std::uint64_t none) const SYNCLINE_REQUIRES(mutex_);
   void send(std::size_t server, const std::shared_ptr<Item>& item);
   void expect_answer(std::size_t server, const std::shared_ptr<Item>& item);
   exec::MessageRequest message(std::size_t server, bool sends, std::int32_t tag, void* data,

@@ -97,6 +97,16 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
   }
   EXPECT_FALSE(decode_request(whole(sample(), kInlineMax + 1)).ok());
   EXPECT_TRUE(decode_request(whole(sample(), kInlineMax)).ok());
+  Request asks = sample();
+  asks.answers = true;
+  ASSERT_TRUE(decode_request(whole(asks, 0)).ok());
+  EXPECT_TRUE(decode_request(whole(asks, 0))->answers);
+  asks.tag = INT32_MAX;  // there is none behind it for the answer
+  EXPECT_FALSE(decode_request(whole(asks, 0)).ok());
+  asks = sample();
+  asks.answers = true;
+  asks.kind = RequestKind::kPull;
+  EXPECT_FALSE(decode_request(whole(asks, 0)).ok());
   Request negative = sample();
   negative.samples = -1;
   EXPECT_FALSE(decode_request(whole(negative, 0)).ok());

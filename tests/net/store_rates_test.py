@@ -20,9 +20,8 @@ SECONDS = 2  # of operations behind each figure, at least
 class StoreRates(SwitchedHosts):
     host_count = 8
     rate = "200mbit"
-    latency = "50ms"
 
-    def run_kv(self, workers, servers, *options, bytes=4 << 20, keys=2, together=False, iterations=None):
+    def run_kv(self, workers, servers, *options, bytes=4 << 20, keys=8, together=False, iterations=None):
         """The first hosts have a worker each, the servers are on others (or, `together`, on the same)."""
         expected = max(1, workers / max(servers, 1)) * bytes * keys / PAYLOAD
         iterations = iterations or max(3, round(SECONDS / expected + 0.5))
@@ -52,7 +51,7 @@ class StoreRates(SwitchedHosts):
         """One server: as the workers. Several: by so much less. As many as workers: always the same."""
         self.make_key(*self.hosts)
         for workers, servers in ((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 4)):
-            r = self.run_kv(workers, servers, keys=8)
+            r = self.run_kv(workers, servers)
             self.show(f"{workers} workers, {servers} servers, 32 MiB: {r['seconds']:.3f} s, formula {r['expected_s']:.3f} s, "
                       f"ratio {r['ratio']:.3f}")
             # TCP shares a port unevenly among several, and a sum waits for the slowest.
@@ -60,7 +59,7 @@ class StoreRates(SwitchedHosts):
 
     def test_spare_hosts_are_faster_than_the_ring(self):
         self.make_key(*self.hosts)
-        r = self.run_kv(4, 4, "--beside", "ring", keys=8, iterations=5)
+        r = self.run_kv(4, 4, "--beside", "ring", iterations=5)
         gain = r["all_reduce_us"] / r["p50_us"]
         self.show(f"4 workers, 4 spare hosts, 32 MiB: {r['seconds']:.3f} s (formula {r['expected_s']:.3f}); "
                   f"ring {r['all_reduce_us'] / 1e6:.3f} s: {gain:.3f} times (the wires allow 1.5)")
@@ -69,7 +68,7 @@ class StoreRates(SwitchedHosts):
     def test_servers_on_the_workers_hosts(self):
         self.make_key(*self.hosts)
         for name, servers in (("processes of their own", 4), ("shares of the workers", 0)):
-            r = self.run_kv(4, servers, "--beside", "ring", keys=8, together=True, iterations=3)
+            r = self.run_kv(4, servers, "--beside", "ring", together=True, iterations=3)
             gain = r["all_reduce_us"] / r["p50_us"]
             self.show(f"4 workers, servers on their hosts ({name}), 32 MiB: {r['seconds']:.3f} s; ring {r['all_reduce_us'] / 1e6:.3f} s: "
                       f"{gain:.3f} times (the wires allow 1)")

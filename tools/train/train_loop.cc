@@ -127,8 +127,12 @@ class Trainer {
 
   // The forwards of one optimiser step; empty at the end of the epoch.
   std::vector<data::SampleBatch> next_forwards() {
+    return pool_ == nullptr ? forwards_of_share() : forwards_of_pool();
+  }
+
+  std::vector<data::SampleBatch> forwards_of_pool() {
     std::vector<data::SampleBatch> result;
-    while (pool_ != nullptr && static_cast<int>(result.size()) < options_.accum) {
+    while (static_cast<int>(result.size()) < options_.accum) {
       const auto share = pool_->next(sampler_.epoch(), static_cast<std::uint64_t>(options_.batch));
       if (!share.has_value()) break;
       data::SamplerState place = sampler_.state_dict();
@@ -136,7 +140,11 @@ class Trainer {
       sampler_.load_state_dict(place);
       result.push_back(*sampler_.next(share->count));
     }
-    if (pool_ != nullptr) return result;
+    return result;
+  }
+
+  std::vector<data::SampleBatch> forwards_of_share() {
+    std::vector<data::SampleBatch> result;
     while (static_cast<int>(result.size()) < options_.accum) {
       auto batch = sampler_.next(static_cast<std::size_t>(options_.batch));
       if (!batch.has_value()) break;
@@ -185,7 +193,7 @@ class Trainer {
       std::this_thread::sleep_for(
           std::chrono::nanoseconds(static_cast<Nanos>((each.factor - 1) * usual_)));
     }
-    if (!slowness_.empty()) lap(mark, sums_.backward);
+    if (!slowness_.empty()) lap(mark, sums_.backward);  // as if it had computed
   }
 
   double forward_backward(const data::SampleBatch& share, std::uint64_t epoch, double weight,
