@@ -27,6 +27,19 @@ class Exit : public ::testing::TestWithParam<const char*> {
   }
 };
 
+// Ranks that have finished their first sum. Who dies before all have may spoil the others' (theirs
+// to report, but not what these tests ask).
+class Finished {
+ public:
+  void add() { ++*count_; }
+  void await(int ranks) const {
+    while (*count_ < ranks) std::this_thread::sleep_for(1ms);
+  }
+
+ private:
+  harness::Shared<std::atomic<int>> count_;
+};
+
 float reduced(Session& session, std::size_t count = 1000) {
   std::vector<float> data(count, 1.0f);
   session.world().all_reduce({data.data(), count}).wait();
@@ -94,10 +107,13 @@ TEST_P(Exit, Hang03ExceptionReachesThePeers) {
 TEST_P(Exit, Hang03SuddenExitIsALoss) {
   for (const int how : {0, 3, -SIGSEGV}) {
     const auto start = std::chrono::steady_clock::now();
+    Finished finished;
     ProcessJob job(
         3,
-        [how](Session& session) {
+        [how, &finished](Session& session) {
           EXPECT_EQ(reduced(session), 3.0f);
+          finished.add();
+          if (session.rank() == 2) finished.await(3);
           if (session.rank() == 2 && how >= 0) ::_exit(how);
           if (session.rank() == 2) {
             ::signal(-how, SIG_DFL);
@@ -121,9 +137,10 @@ TEST_P(Exit, Hang03SuddenExitIsALoss) {
 }
 
 TEST_P(Exit, Hang08SigpipeIsLeftAlone) {
+  Finished finished;
   ProcessJob job(
       2,
-      [](int rank) {
+      [&finished](int rank) {
         const auto disposition = [] {
           struct sigaction action {};
           ::sigaction(SIGPIPE, nullptr, &action);
@@ -133,7 +150,11 @@ TEST_P(Exit, Hang08SigpipeIsLeftAlone) {
         Session session = init(harness::test_options());
         EXPECT_EQ(disposition(), SIG_DFL);
         EXPECT_EQ(reduced(session), 2.0f);
-        if (rank == 1) ::raise(SIGKILL);
+        finished.add();
+        if (rank == 1) {
+          finished.await(2);
+          ::raise(SIGKILL);
+        }
         // Goes on writing to a process that is gone.
         std::vector<float> data(1 << 20, 1.0f);
         const Status status = session.world().all_reduce({data.data(), data.size()}).wait_for(20s);

@@ -22,9 +22,17 @@ class StoreRates(SwitchedHosts):
     rate = "200mbit"
 
     def run_kv(self, workers, servers, *options, bytes=4 << 20, keys=8, together=False, iterations=None):
-        """The first hosts have a worker each, the servers are on others (or, `together`, on the same)."""
+        """Pushes and pulls, beside the formula."""
         expected = max(1, workers / max(servers, 1)) * bytes * keys / PAYLOAD
-        iterations = iterations or max(3, round(SECONDS / expected + 0.5))
+        measured = self.run_job(workers, servers, *options, bytes=bytes, keys=keys, together=together,
+                                iterations=iterations or max(3, round(SECONDS / expected + 0.5)))
+        measured["expected_s"] = expected
+        measured["seconds"] = measured["p50_us"] / 1e6
+        measured["ratio"] = measured["seconds"] / expected
+        return measured
+
+    def run_job(self, workers, servers, *options, bytes, keys, together=False, iterations):
+        """The first hosts have a worker each, the servers are on others (or, `together`, on the same)."""
         self.jobs = getattr(self, "jobs", 0) + 1
         env = dict(SYNCLINE_WORLD_SIZE=workers, SYNCLINE_SERVERS=servers, SYNCLINE_RUN_ID=f"rates{self.jobs}",
                    SYNCLINE_RENDEZVOUS=f"tcp://{self.hosts[0].address}:{29000 + self.jobs}")
@@ -39,9 +47,6 @@ class StoreRates(SwitchedHosts):
         with open(result, encoding="utf-8") as file:
             measured = json.load(file)
         self.assertEqual((measured["wrong"], measured["workers"]), (0, workers))
-        measured["expected_s"] = expected
-        measured["seconds"] = measured["p50_us"] / 1e6
-        measured["ratio"] = measured["seconds"] / expected
         return measured
 
     def show(self, line):
@@ -73,6 +78,20 @@ class StoreRates(SwitchedHosts):
             self.show(f"4 workers, servers on their hosts ({name}), 32 MiB: {r['seconds']:.3f} s; ring {r['all_reduce_us'] / 1e6:.3f} s: "
                       f"{gain:.3f} times (the wires allow 1)")
             self.assertGreater(gain, 0.7)
+
+    def test_front_layers_first(self):
+        """The link is the bottleneck: forward begins while the rear layers' gradients still travel."""
+        self.make_key(*self.hosts)
+        for workers, servers in ((1, 1), (2, 2)):
+            r = self.run_job(workers, servers, "--layer-us", "10000", bytes=512 << 10, keys=16, iterations=8)
+            first, last = r["by_priority"], r["in_order"]
+            self.show(f"{workers} workers, {servers} servers, 16 layers of 512 KiB, 10 ms each way: {first['p50_us'] / 1e3:.0f} ms a step "
+                      f"with priorities, {last['p50_us'] / 1e3:.0f} ms without ({first['p50_us'] / last['p50_us']:.3f}); first layer's weights "
+                      f"after {first['first_us'] / 1e3:.0f} ms, last's after {first['last_us'] / 1e3:.0f} ms; without priorities after "
+                      f"{last['first_us'] / 1e3:.0f} and {last['last_us'] / 1e3:.0f} ms")
+            self.assertLess(first["p50_us"], 0.95 * last["p50_us"])
+            self.assertLess(first["first_us"], first["last_us"])
+            self.assertGreater(last["first_us"], last["last_us"])
 
 
 if __name__ == "__main__":

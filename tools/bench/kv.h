@@ -22,7 +22,8 @@ struct KvBenchOptions {
   std::uint64_t bytes = 4000000;  // of one key, f32
   int iterations = 20;
   int warmup = 3;
-  std::uint64_t rows = 0;  // of a table, pushed and pulled at a time; 0: no table
+  std::uint64_t rows = 0;     // of a table, pushed and pulled at a time; 0: no table
+  std::int64_t layer_us = 0;  // > 0: steps of layers that compute so long each way (kv_steps.h)
   std::string transport, consistency = "bulk_synchronous", json;
   std::string beside;  // a schedule of the workers' all_reduce; empty: none
 };

@@ -7,6 +7,7 @@
 #include "nlohmann/json.hpp"
 #include "syncline/kvstore.h"
 #include "tools/bench/kv.h"
+#include "tools/bench/kv_steps.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/units.h"
 #include "tools/run/agent_link.h"
@@ -18,9 +19,11 @@ namespace {
 constexpr const char* kKvFooter = R"(Examples:
   syncline bench kv -np 2 --servers 2
   syncline bench kv -np 2 --servers 2 --keys 100 --bytes 10000 --rows 10000
+  syncline bench kv -np 2 --servers 2 --keys 16 --bytes 500K --layer-us 10000
 
 Each worker pushes all keys and pulls their sums; the time is the slowest worker's. Bulk
-synchronous sums are checked: wrong elements give exit code 1.)";
+synchronous sums are checked: wrong elements give exit code 1. With --layer-us a key is a layer: its
+gradient is pushed as backward passes it, and forward waits for its weights.)";
 
 std::string kv_text(const KvBenchOptions& o, const KvBenchResult& r) {
   const double bytes = static_cast<double>(o.bytes) * o.keys;
@@ -61,24 +64,30 @@ std::string kv_json(const KvBenchOptions& o, const KvBenchResult& r) {
   return all.dump(2) + "\n";
 }
 
+int show(Session& session, const KvBenchOptions& options, const std::string& text,
+         const std::string& as_json, std::uint64_t wrong) {
+  if (session.rank() != 0) return kExitOk;
+  fmt::print("{}", options.json == "-" ? as_json : text);
+  std::fflush(stdout);
+  if (!options.json.empty() && options.json != "-" &&
+      !(std::ofstream(options.json) << as_json << std::flush)) {
+    return complain(kExitEnvironment, fmt::format("bench: cannot write {}", options.json));
+  }
+  if (wrong == 0) return kExitOk;
+  return complain(kExitFailure, fmt::format("bench: {} elements are wrong", wrong));
+}
+
 int run_kv(const KvBenchOptions& options) {
   SessionOptions session_options;
   session_options.transport = options.transport;
   Session session = init(session_options);
-  const KvBenchResult result = measure_kv(session, options);
-  if (session.rank() != 0) return kExitOk;
-  if (options.json == "-") {
-    fmt::print("{}", kv_json(options, result));
-  } else {
-    fmt::print("{}", kv_text(options, result));
-    if (!options.json.empty() &&
-        !(std::ofstream(options.json) << kv_json(options, result) << std::flush)) {
-      return complain(kExitEnvironment, fmt::format("bench: cannot write {}", options.json));
-    }
+  if (options.layer_us > 0) {
+    const KvStepsResult result = measure_kv_steps(session, options);
+    return show(session, options, kv_steps_text(options, result), kv_steps_json(options, result),
+                result.wrong);
   }
-  std::fflush(stdout);
-  if (result.wrong == 0) return kExitOk;
-  return complain(kExitFailure, fmt::format("bench: {} elements are wrong", result.wrong));
+  const KvBenchResult result = measure_kv(session, options);
+  return show(session, options, kv_text(options, result), kv_json(options, result), result.wrong);
 }
 
 int launch_kv(const KvBenchOptions& o) {
@@ -103,6 +112,8 @@ int launch_kv(const KvBenchOptions& o) {
                      fmt::to_string(o.warmup),
                      "--rows",
                      fmt::to_string(o.rows),
+                     "--layer-us",
+                     fmt::to_string(o.layer_us),
                      "--consistency",
                      o.consistency};
   if (!o.transport.empty()) {
@@ -150,6 +161,11 @@ void add_kv_bench(CLI::App& bench, Invocation& invocation) {
   command->add_option(
       "--beside", options->beside,
       "Also time the workers' all_reduce of as many bytes by this schedule, e.g. ring");
+  command
+      ->add_option("--layer-us", options->layer_us,
+                   "Instead: training steps with this long a pause for each key, a layer, forward "
+                   "and backward; with priorities and without, in turns")
+      ->check(CLI::Range(0, 60'000'000));
   command->add_option("--json", options->json, "Write JSON to this file, - for standard output");
   command->callback([options, bytes, &invocation] {
     invocation.action = [options, bytes] {
