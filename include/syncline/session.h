@@ -18,7 +18,10 @@ struct SessionOptions {
   std::string transport;   // "" = best shared; else a list such as "shm,tcp"
   std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
   std::string port_range;  // "A-B"; "" = kernel's choice
-  std::string schedule;    // force one schedule for every collective that has it
+  // TCP congestion control between hosts: a name that the kernel has, or "system"; "" = the
+  // system's, but cubic instead of bbr.
+  std::string tcp_congestion;
+  std::string schedule;  // force one schedule for every collective that has it
   // Every reduction evaluates the canonical sum (docs/numerics.md): the same bits by every
   // schedule, transport, segment size and bucket layout at one world size. Calls that force a
   // schedule which sums in another order throw kInvalidArgument. Ranks that disagree on it get

@@ -342,6 +342,7 @@ RankEnv read_roles(Reader& reader) {
   }
   RankEnv out = id ? read_server(reader, static_cast<int>(*id)) : read_first_complete(reader);
   out.servers = static_cast<int>(servers.value_or(0));
+  out.aggregates = reader.number("SYNCLINE_SERVERS_AGGREGATE", 0, 1).value_or(0) == 1;
   if (out.processes() > kWorldSizeMax) {
     reader.fail("SYNCLINE_SERVERS=" + std::to_string(out.servers) + " and a world of " +
                 std::to_string(out.world_size) + " make more than " +

@@ -25,6 +25,7 @@ struct RankEnv {
   int world_size = 1;         // workers only
   int servers = 0;            // of the job
   int server = -1;            // which of them this process is; -1: it is a worker
+  bool aggregates = false;    // the servers hold no parameters, they only sum
   int local_rank = -1;        // -1: not told; follows from the hosts of the view
   int local_world_size = -1;  // -1: not told
   std::string source =
@@ -47,13 +48,13 @@ struct RankEnv {
 // Variables, all read through `lookup`:
 //   SYNCLINE_RANK, SYNCLINE_WORLD_SIZE, SYNCLINE_LOCAL_RANK, SYNCLINE_LOCAL_WORLD_SIZE; and,
 //   whichever set wins: SYNCLINE_RENDEZVOUS (URI), SYNCLINE_RENDEZVOUS_FD, SYNCLINE_RUN_ID,
-//   SYNCLINE_SERVERS. SYNCLINE_SERVER_ID makes the process a server: of the sets it reads the world
-//   size only, of SYNCLINE_* or else torchrun's.
-//   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_RUN_ID; MASTER_ADDR and
-//   MASTER_PORT (torchrun's and mpirun's jobs). With TORCHELASTIC_USE_AGENT_STORE=True torchrun's
-//   agent listens on MASTER_PORT, so the rendezvous is MASTER_PORT + 1. SLURM_STEP_ID,
-//   SLURM_PROCID, SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), SLURM_LOCALID (else SLURM_GTIDS),
-//   SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST, SLURM_JOB_ID.
+//   SYNCLINE_SERVERS, SYNCLINE_SERVERS_AGGREGATE (0 or 1). SYNCLINE_SERVER_ID makes the process a
+//   server: of the sets it reads the world size only, of SYNCLINE_* or else torchrun's. RANK,
+//   WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_RUN_ID; MASTER_ADDR and MASTER_PORT
+//   (torchrun's and mpirun's jobs). With TORCHELASTIC_USE_AGENT_STORE=True torchrun's agent listens
+//   on MASTER_PORT, so the rendezvous is MASTER_PORT + 1. SLURM_STEP_ID, SLURM_PROCID,
+//   SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), SLURM_LOCALID (else SLURM_GTIDS), SLURM_NODEID,
+//   SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST, SLURM_JOB_ID.
 //
 // Without any rendezvous given: Slurm's is tcp://<first host of the step>:<slurm_port()>; jobs of
 // Open MPI and of PMI launchers that run on one host meet in file:<local_rendezvous_dir()>.

@@ -22,12 +22,13 @@ int size_class(std::size_t bytes) {
 }  // namespace
 
 PlanCache::PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences,
-                     Staging staging)
+                     Staging staging, int aggregators)
     : rank_(rank),
       size_(size),
       cost_(cost),
       preferences_(std::move(preferences)),
-      staging_(staging) {}
+      staging_(staging),
+      aggregators_(aggregators) {}
 
 Result<const Planned*> PlanCache::find(const Query& query) {
   const int bucket = size_class(query.count * size_of(query.type));
@@ -92,7 +93,7 @@ const Status& PlanCache::proof(Collective kind, int root, const std::string& nam
 }
 
 // The fastest whose proof succeeds: schedules that are too large to prove drop out.
-Result<plan::Choice> PlanCache::choose(plan::Request request) {
+Result<plan::Choice> PlanCache::choose_admitted(plan::Request request) {
   if (!request.canonical_only) return plan::choose(request, cost_);
   for (;;) {
     auto choice = plan::choose(request, cost_);
@@ -108,18 +109,30 @@ Result<plan::Choice> PlanCache::choose(plan::Request request) {
   }
 }
 
-Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query, std::size_t bytes) {
+Result<plan::Choice> PlanCache::choose(const Query& query, std::size_t bytes) {
+  plan::Request request{query.kind, size_, query.root, bytes, query.type};
+  if (aggregators_ > 0 && query.kind != Collective::kAllReduce) {
+    return Status(Code::kUnsupported,
+                  "aggregators cannot run " + std::string(to_string(query.kind)));
+  }
+  if (aggregators_ > 0) return plan::fit(schedule(query, plan::kAggregated), request, cost_);
   const auto asked = asked_for(query);
   if (!asked.ok()) return asked.status();
-  plan::Request request{query.kind, size_, query.root, bytes, query.type};
   request.canonical_only = query.reproducible && plan::is_reduction(query.kind);
   request.allowed = asked.value();
-  auto choice = choose(request);
+  return choose_admitted(request);
+}
+
+plan::Schedule PlanCache::schedule(const Query& query, std::string_view name) const {
+  if (aggregators_ > 0) return plan::make_aggregated(size_ - aggregators_, aggregators_);
+  return plan::find_generator(name)->make(query.kind, size_, query.root, cost_.host_of);
+}
+
+Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query, std::size_t bytes) {
+  auto choice = choose(query, bytes);
   if (!choice.ok()) return choice.status();
   auto planned = std::make_shared<Planned>();
-  planned->program = exec::compile(
-      plan::find_generator(choice->name)->make(query.kind, size_, query.root, cost_.host_of),
-      rank_);
+  planned->program = exec::compile(schedule(query, choice->name), rank_);
   const bool preset = preferences_.segment_bytes > 0;
   planned->segment_bytes = std::min(staging_.segment_bytes_max,
                                     preset ? preferences_.segment_bytes : choice->segment_bytes);
@@ -133,8 +146,7 @@ Result<std::shared_ptr<const Planned>> PlanCache::make(const Query& query, std::
 Result<double> PlanCache::predict(const Query& query) {
   auto planned = find(query);
   if (!planned.ok()) return planned.status();
-  const plan::Generator* generator = plan::find_generator(planned.value()->program->name);
-  return plan::predict_seconds(generator->make(query.kind, size_, query.root, cost_.host_of),
+  return plan::predict_seconds(schedule(query, planned.value()->program->name),
                                query.count * size_of(query.type), query.type,
                                planned.value()->segment_bytes, cost_);
 }

@@ -53,8 +53,10 @@ struct Planned {
 // Thread-safe. The choice depends only on what all ranks of the group share.
 class PlanCache {
  public:
-  // `cost` knows the hosts of the group's ranks.
-  PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences, Staging staging);
+  // `cost` knows the hosts of the group's ranks. The last `aggregators` of the ranks only help:
+  // then there is one schedule, and all-reduce alone.
+  PlanCache(int rank, int size, plan::CostParams cost, Preferences preferences, Staging staging,
+            int aggregators = 0);
 
   // The plan lives as long as the cache. kInvalidArgument for an unknown schedule and for one that
   // does not sum reproducibly where that is asked for, kUnsupported where it cannot run this
@@ -71,7 +73,9 @@ class PlanCache {
   Result<std::shared_ptr<const Planned>> make(const Query& query, std::size_t bytes)
       SYNCLINE_REQUIRES(mutex_);
   Result<std::vector<std::string_view>> asked_for(const Query& query) SYNCLINE_REQUIRES(mutex_);
-  Result<plan::Choice> choose(plan::Request request) SYNCLINE_REQUIRES(mutex_);
+  Result<plan::Choice> choose(const Query& query, std::size_t bytes) SYNCLINE_REQUIRES(mutex_);
+  Result<plan::Choice> choose_admitted(plan::Request request) SYNCLINE_REQUIRES(mutex_);
+  plan::Schedule schedule(const Query& query, std::string_view name) const;
   const Status& proof(Collective kind, int root, const std::string& name) SYNCLINE_REQUIRES(mutex_);
 
   const int rank_;
@@ -79,6 +83,7 @@ class PlanCache {
   const plan::CostParams cost_;
   const Preferences preferences_;
   const Staging staging_;
+  const int aggregators_;
   // Calls without a root or a schedule of their own: found without lock or allocation. Points into
   // planned_, whose entries stay.
   using Quick =

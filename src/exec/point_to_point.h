@@ -44,6 +44,7 @@ struct MessageRequest {
   std::size_t segment_bytes = 0;  // of one frame at most
   Nanos timeout = 0;
   std::shared_ptr<MessageInfo> info;  // receives: written before the Work completes
+  std::shared_ptr<void> keep;         // owns `data` where nobody else does until the end
   bool at_once = false;  // sends to far peers: with credit, before a receive is known to be posted
 };
 

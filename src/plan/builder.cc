@@ -39,6 +39,11 @@ Builder::Builder(std::string name, Collective kind, int ranks, int chunks, int r
   }
 }
 
+void Builder::make_helper(int rank) {
+  RankProgram& program = schedule_.ranks[static_cast<std::size_t>(rank)];
+  program.contributes = program.receives = false;
+}
+
 LaneRef Builder::new_lane(int rank) {
   auto& lanes = schedule_.ranks[static_cast<std::size_t>(rank)].lanes;
   lanes.emplace_back();

@@ -37,6 +37,9 @@ class Builder {
   // the root receives; broadcast, scatter: only the root contributes). Other kinds ignore `root`.
   Builder(std::string name, Collective kind, int ranks, int chunks, int root = 0);
 
+  // The rank of an all-reduce gives and receives nothing: it sums for others.
+  void make_helper(int rank);
+
   LaneRef new_lane(int rank);
 
   // Each appends one step and returns its place for use in `after`. A step other than recv that

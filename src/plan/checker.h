@@ -6,9 +6,10 @@
 //   once as the chunk and wire type that was sent; no use of a buffer that the rank does not have
 //   (non roots of a reduce or gather have no kOut, those of a scatter no kIn; reduce_scatter and
 //   scatter give kOut, all_gather and gather kIn only for the own block, all_to_all both only for
-//   the blocks that the rank gives and gets; of a broadcast the root has only kIn, the others only
-//   kOut; a barrier has kIn and scratch; kAcc exists in reductions only); kIn is never written; the
-//   result is written with `finish`, and nothing else.
+//   the blocks that the rank gives and gets; who only helps in an all_reduce has kOut; of a
+//   broadcast the root has only kIn, the others only kOut; a barrier has kIn and scratch; kAcc
+//   exists in reductions only); kIn is never written; the result is written with `finish`, and
+//   nothing else.
 // - Result: every receiver ends with each contribution exactly once and finished exactly once, all
 //   receivers with the same expression (addition commutes bit for bit but does not associate), and
 //   with the canonical one where the schedule claims it. Kinds that combine nothing end with exact

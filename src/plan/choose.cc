@@ -135,6 +135,15 @@ bool is_faster(const Candidate& x, const Candidate& y) {
 
 std::span<const std::size_t> candidate_segment_bytes() { return kSegmentBytes; }
 
+Choice fit(const Schedule& schedule, const Request& request, const CostParams& params) {
+  Candidate candidate{schedule, first_guess(schedule, request, params)};
+  improve(candidate, request, params);
+  candidate.choice.reason = schedule.name + " " + duration_text(candidate.choice.predicted_s) +
+                            " at " + size_text(request.bytes) + " over " +
+                            std::to_string(request.ranks) + " ranks";
+  return std::move(candidate.choice);
+}
+
 Result<Choice> choose(const Request& request, const CostParams& params) {
   if (Status status = check_request(request, params); !status.ok()) return status;
   std::vector<Candidate> candidates;

@@ -75,6 +75,9 @@ struct Choice {
 // The segment sizes that choose() tries, in order of preference.
 std::span<const std::size_t> candidate_segment_bytes();
 
+// One schedule, with the segment size that suits it best.
+Choice fit(const Schedule& schedule, const Request& request, const CostParams& params);
+
 // The fastest by prediction; of equals the first in the table, the larger segment. An unknown name
 // is invalid_argument, no candidate for the kind unsupported; the message names those that would
 // do.

@@ -90,7 +90,7 @@ std::string known_schedules() {
   for (const Generator& generator : kFlat) words += generator.name + std::string(", ");
   return words +
          "hierarchical, hierarchical:INNER/OUTER with two of ring, one_shot, two_shot, tree, "
-         "halving_doubling";
+         "halving_doubling; aggregator in jobs with servers or aggregators";
 }
 
 }  // namespace syncline::plan

@@ -47,6 +47,15 @@ struct Generator {
   Schedule make(Collective kind, int n, int root, HostOf host_of = {}) const;
 };
 
+// All-reduce of ranks 0 .. workers - 1 through as many more ranks as there are aggregators, which
+// only help: part c goes to aggregator c, who sums it in canonical order, finishes it and returns
+// it to all. So a worker sends and receives its bytes once (in-network aggregation: compare Sapio
+// and others, "Scaling distributed machine learning with in-network aggregation", NSDI 2021). Not
+// in the table: it needs ranks that are no workers. Precondition: aggregated_supports().
+inline constexpr const char* kAggregated = "aggregator";
+bool aggregated_supports(int workers, int aggregators);
+Schedule make_aggregated(int workers, int aggregators);
+
 std::span<const Generator> all_generators();
 // nullptr if there is none of that name.
 const Generator* find_generator(std::string_view name);

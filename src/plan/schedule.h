@@ -78,6 +78,8 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
+// A rank of an all-reduce that neither gives nor receives only helps: its kOut is room for finished
+// parts that it passes on.
 struct RankProgram {
   bool contributes = true;  // gives data
   bool receives = true;     // ends with the result

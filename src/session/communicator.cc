@@ -156,9 +156,10 @@ PlanInfo Communicator::plan(Collective kind, DType type, std::size_t count,
                                 0,
                                 options.schedule,
                                 options.reproducible.value_or(impl.context()->reproducible)};
-  auto planned = impl.plans().find(query);
+  collective::PlanCache& plans = impl.plans_for(kind, options);
+  auto planned = plans.find(query);
   throw_if_error(planned.status());
-  auto predicted = impl.plans().predict(query);
+  auto predicted = plans.predict(query);
   throw_if_error(predicted.status());
   const collective::Planned& plan = *planned.value();
   PlanInfo info;

@@ -4,6 +4,7 @@
 
 #include "collective/request.h"
 #include "kernels/reduce.h"
+#include "plan/generators.h"
 #include "plan/partition.h"
 #include "session/batch_impl.h"
 
@@ -117,6 +118,13 @@ plan::CostParams cost_of(const SessionContext& context, const exec::Group& group
   return cost;
 }
 
+// "aggregator" is no schedule of the group's own ranks.
+collective::Preferences own_preferences(const SessionContext& context) {
+  collective::Preferences preferences = context.preferences;
+  if (preferences.schedule == plan::kAggregated) preferences.schedule.clear();
+  return preferences;
+}
+
 }  // namespace
 
 Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
@@ -125,7 +133,7 @@ Communicator::Impl::Impl(std::shared_ptr<SessionContext> context,
       group_(std::move(group)),
       plans_(std::make_shared<collective::PlanCache>(
           group_->rank, static_cast<int>(group_->world_ranks.size()), cost_of(*context_, *group_),
-          context_->preferences, context_->staging)) {
+          own_preferences(*context_), context_->staging)) {
   group_->plans = plans_;
   context_->engine->add_group(group_);
 }
@@ -170,6 +178,7 @@ void Communicator::Impl::complete_request(exec::OperationRequest& request, const
 
 std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
                                                       const CallOptions& options) {
+  if (wants_aggregators(call.kind, options)) return submit_aggregated(call, options);
   const int root = call.root < 0 ? 0 : call.root;
   auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule,
                                is_reproducible(call, options)});

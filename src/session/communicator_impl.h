@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/aggregator.h"
 #include "collective/plan_cache.h"
 #include "exec/engine.h"
 #include "syncline/batch.h"
@@ -36,7 +37,8 @@ struct SessionContext {
   collective::Preferences preferences;
   bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;
-  std::string transport;  // "shm", "tcp", "shm+tcp", ...
+  collective::AggregationGroup aggregation;  // no group: the job has no servers
+  std::string transport;                     // "shm", "tcp", "shm+tcp", ...
   Nanos timeout = 0;
 };
 
@@ -74,12 +76,22 @@ class Communicator::Impl {
   int size() const { return static_cast<int>(group_->world_ranks.size()); }
   const std::shared_ptr<exec::Group>& group() const { return group_; }
   const std::shared_ptr<SessionContext>& context() const { return context_; }
-  collective::PlanCache& plans() { return *plans_; }
+  // What makes the plan of such a call; throws Error where it must not be made.
+  collective::PlanCache& plans_for(Collective kind, const CallOptions& options);
   bool is_batched() const { return batch_ != nullptr; }
 
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
   std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
+  // By schedule "aggregator" (aggregated.cc).
+  bool wants_aggregators(Collective kind, const CallOptions& options) const;
+  const collective::AggregationGroup& aggregation_for(const Call& call,
+                                                      const CallOptions& options) const;
+  std::shared_ptr<WorkState> submit_aggregated(const Call& call, const CallOptions& options);
+  std::vector<exec::MessageRequest> announcements(const exec::OperationRequest& request,
+                                                  const Call& call) const;
+  std::shared_ptr<WorkState> launch_together(std::vector<exec::MessageRequest> messages,
+                                             exec::OperationRequest request);
   // To the engine or the batch.
   template <class Request>
   std::shared_ptr<WorkState> launch(Request&& request);

@@ -59,6 +59,7 @@ std::unique_ptr<transport::Endpoint> make_tcp(Joining& join, const cluster::Memb
   link.peer_incarnation = member.incarnation;
   link.silence = join.options.silence.count() * kMillisecond;
   link.suspect = INT64_MAX;  // the engine watches all transports alike
+  link.congestion_control = join.options.tcp_congestion;
   link.log = join.log;
   throw_if_error(healer.prepare(member.rank, link));
   auto endpoint =

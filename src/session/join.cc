@@ -1,6 +1,7 @@
 // init(): from the environment of one process to a session.
 #include "base/env.h"
 #include "cluster/host_identity.h"
+#include "plan/generators.h"
 #include "session/joining.h"
 #include "session/session_impl.h"
 #include "session/settings.h"
@@ -40,11 +41,14 @@ Session init(const SessionOptions& code_options) {
   }
   if (join.env.processes() == 1) return single(join);
 
+  auto& schedule = join.context->preferences.schedule;
+  if (join.env.aggregates && schedule.empty()) schedule = plan::kAggregated;
   session::meet(join);
   attach_process_flight(join);
   session::choose_transports(join);
   session::Channels channels = session::connect(join);
   auto impl = open_world(join.context, join.env.rank, std::move(channels), join.env.servers);
+  impl->aggregates = join.env.aggregates;
   impl->local_rank = join.locality.workers.before;
   impl->local_world_size = join.locality.workers.here;
   impl->rank_source = join.env.source;

@@ -56,6 +56,7 @@ Joining begin_joining(const SessionOptions& code_options) {
     }
     return env(name);
   }));
+  throw_if_error(transport::tcp::check_congestion_control(join.options.tcp_congestion));
   join.log = [name = join.env.name()](const std::string& line) { log_line(name, line); };
   for (const std::string& warning : join.env.warnings) join.log(warning);
   join.transports = value_or_throw(parse_transports(join.options.transport));

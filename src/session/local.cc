@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "cluster/process_name.h"
+#include "session/aggregation.h"
 #include "session/log.h"
 #include "session/session_impl.h"
 #include "session/settings.h"
@@ -70,8 +71,9 @@ LocalJob open_local(const SessionOptions& code_options, const std::vector<int>& 
           session::open_server_links(*contexts[index], number - ranks, peers[index], servers);
       const std::string name = cluster::process_name(number, ranks);
       links.log = [name](const std::string& line) { session::log_line(name, line); };
-      job.servers.push_back(
-          std::make_unique<session::LocalServer>(contexts[index], std::move(links)));
+      auto aggregation = session::open_aggregation(*contexts[index], number, peers[index], servers);
+      job.servers.push_back(std::make_unique<session::LocalServer>(
+          contexts[index], std::move(links), std::move(aggregation)));
       continue;
     }
     auto impl = open_world(contexts[index], number, std::move(peers[index]), servers);

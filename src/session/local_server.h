@@ -13,16 +13,20 @@ namespace syncline::session {
 // A server's end of all links, its engine running. Leaves the job when destroyed.
 class LocalServer {
  public:
-  LocalServer(std::shared_ptr<SessionContext> context, ps::ServerLinks server_links);
+  LocalServer(std::shared_ptr<SessionContext> context, ps::ServerLinks server_links,
+              collective::AggregationGroup aggregation);
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
   LocalServer& operator=(const LocalServer&) = delete;
 
   const ps::ServerLinks& links() const { return links_; }
+  // Once: sums for the workers' all-reduces.
+  void start_aggregator();
 
  private:
   std::shared_ptr<SessionContext> context_;
   ps::ServerLinks links_;
+  collective::AggregationGroup aggregation_;
 };
 
 // Externally synchronised. Runs a thread for each server, which ends when all workers have left;

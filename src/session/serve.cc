@@ -1,5 +1,6 @@
 // serve(): one server of a job as this process.
 #include "ps/run_server.h"
+#include "session/aggregation.h"
 #include "session/joining.h"
 #include "session/session_impl.h"
 #include "session/stop_signal.h"
@@ -38,6 +39,11 @@ void serve(const SessionOptions& code_options) {
   ps::ServerLinks links =
       session::open_server_links(*join.context, join.env.server, channels, join.env.servers);
   links.log = join.log;
+  const auto aggregator = std::make_shared<collective::Aggregator>(
+      join.context->engine,
+      session::open_aggregation(*join.context, join.env.number(), channels, join.env.servers),
+      join.log);
+  aggregator->start();
   exec::Engine& engine = *join.context->engine;
   engine.start();
   const Membership membership(engine);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cluster/process_name.h"
+#include "session/aggregation.h"
 #include "session/session_impl.h"
 #include "session/settings.h"
 #include "syncline/syncline.h"
@@ -90,7 +91,9 @@ struct Apart {
     const auto index = contexts.size() - static_cast<std::size_t>(server_count - server);
     return std::make_unique<LocalServer>(
         contexts[index],
-        session::open_server_links(*contexts[index], server, channels[index], server_count));
+        session::open_server_links(*contexts[index], server, channels[index], server_count),
+        session::open_aggregation(*contexts[index], static_cast<int>(index), channels[index],
+                                  server_count));
   }
 
   int server_count;
@@ -114,6 +117,7 @@ TEST(StoreGroups, IdsAreDistinctAndBelowTheFirstFreeOne) {
     for (int a = 0; a < servers; ++a) {
       for (int b = a + 1; b < servers; ++b) take(ids.peers(a, b));
     }
+    if (servers > 0) take(ids.aggregation());
     EXPECT_EQ(ids.first_free(), last + 1);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "session/aggregation.h"
 #include "session/flight.h"
 #include "session/session_impl.h"
 #include "session/stop_signal.h"
@@ -31,7 +32,9 @@ Session::~Session() = default;
 Communicator& Session::world() { return impl_->world; }
 int Session::rank() const { return impl_->rank; }
 int Session::world_size() const { return impl_->world_size; }
-int Session::servers() const { return static_cast<int>(impl_->store.servers.size()); }
+int Session::servers() const {
+  return impl_->aggregates ? 0 : static_cast<int>(impl_->store.servers.size());
+}
 int Session::local_rank() const { return impl_->local_rank; }
 int Session::local_world_size() const { return impl_->local_world_size; }
 const std::string& Session::rank_source() const { return impl_->rank_source; }
@@ -56,6 +59,7 @@ std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> contex
   impl->world_impl = std::make_shared<Communicator::Impl>(impl->context, std::move(group));
   impl->world = Communicator(impl->world_impl);
   impl->store = session::open_worker_links(*impl->context, rank, channels, servers);
+  impl->context->aggregation = session::open_aggregation(*impl->context, rank, channels, servers);
   impl->context->next_group_id = session::StoreGroupIds{workers, servers}.first_free();
   impl->context->engine->start();
   return impl;

@@ -24,6 +24,7 @@ class Session::Impl {
   std::uint16_t next_store = 1;
   std::vector<std::shared_ptr<session::StoreShare>> shares;  // until the engine has stopped
   ps::WorkerLinks store;                                     // no servers: the job has none
+  bool aggregates = false;                                   // they hold no stores
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;

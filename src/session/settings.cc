@@ -73,6 +73,7 @@ SessionOptions effective_options(const SessionOptions& code) {
   override_text("SYNCLINE_TRANSPORT", options.transport);
   override_text("SYNCLINE_IFNAME", options.ifname);
   override_text("SYNCLINE_PORT_RANGE", options.port_range);
+  override_text("SYNCLINE_TCP_CONGESTION", options.tcp_congestion);
   override_text("SYNCLINE_SCHEDULE", options.schedule);
   override_flag("SYNCLINE_REPRODUCIBLE", options.reproducible);
   override_bytes("SYNCLINE_SEGMENT_BYTES", options.segment_bytes);

@@ -39,10 +39,12 @@ std::uint32_t StoreGroupIds::peers(int a, int b) const {
   return pair(workers, 0) + before + static_cast<std::uint32_t>(b - a - 1);
 }
 
-std::uint32_t StoreGroupIds::first_free() const {
+std::uint32_t StoreGroupIds::aggregation() const {
   const auto count = static_cast<std::uint32_t>(servers);
   return pair(workers, 0) + (count == 0 ? 0 : count * (count - 1) / 2);
 }
+
+std::uint32_t StoreGroupIds::first_free() const { return aggregation() + (servers > 0 ? 1 : 0); }
 
 ps::WorkerLinks open_worker_links(const SessionContext& context, int worker,
                                   const Channels& channels, int servers) {

@@ -13,13 +13,15 @@ namespace syncline::session {
 using Channels = std::vector<exec::Channel*>;
 
 // Ids by formula, so that nothing is negotiated: the world is 1, then pair (worker w, server s) is
-// 2 + w * S + s, then two servers a < b in lexicographic order.
+// 2 + w * S + s, then two servers a < b in lexicographic order, then workers and servers together
+// (aggregation.h).
 struct StoreGroupIds {
   int workers = 1;
   int servers = 0;
 
   std::uint32_t pair(int worker, int server) const;
   std::uint32_t peers(int a, int b) const;  // a < b
+  std::uint32_t aggregation() const;
   std::uint32_t first_free() const;
 };
 

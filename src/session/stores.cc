@@ -6,7 +6,7 @@ namespace syncline::session {
 
 std::shared_ptr<KVStore::Impl> open_store(Session::Impl& session, const KVStoreOptions& options) {
   const auto number = session.next_store++;
-  if (!session.store.servers.empty()) {
+  if (!session.store.servers.empty() && !session.aggregates) {
     return std::make_shared<KVStore::Impl>(session.context, session.store, number, nullptr,
                                            options);
   }

@@ -79,6 +79,42 @@ class StoreRates(SwitchedHosts):
                       f"{gain:.3f} times (the wires allow 1)")
             self.assertGreater(gain, 0.7)
 
+    def all_reduce(self, schedule, aggregators):
+        """Four workers, and more hosts that sum for them; seconds of 32 MiB, median."""
+        self.jobs = getattr(self, "jobs", 0) + 1
+        env = dict(SYNCLINE_WORLD_SIZE=4, SYNCLINE_SERVERS=aggregators, SYNCLINE_SERVERS_AGGREGATE=1, SYNCLINE_RUN_ID=f"sums{self.jobs}",
+                   SYNCLINE_RENDEZVOUS=f"tcp://{self.hosts[0].address}:{29000 + self.jobs}")
+        result = self.path(f"sums{self.jobs}.json")
+        started = [self.start(self.hosts[4 + i], SYNCLINE, "serve", label=f"aggregator{i}", SYNCLINE_SERVER_ID=i, **env) for i in range(aggregators)]
+        started += [self.start(self.hosts[i], SYNCLINE, "bench", "all_reduce", "--minbytes", "32M", "--maxbytes", "32M", "--iters", "3",
+                               "--warmup", "1", "--schedule", schedule, "--json", result, label=f"worker{i}", SYNCLINE_RANK=i, **env)
+                    for i in range(4)]
+        for one in started:
+            self.assertEqual(one.wait(180), 0, self.logs())
+        with open(result, encoding="utf-8") as file:
+            row = json.load(file)["rows"][0]
+        self.assertEqual((row["wrong"], row["schedule"]), (0, schedule))
+        return row["p50_us"] / 1e6
+
+    def test_one_aggregator_on_an_unshaped_link(self):
+        """Each worker gives and gets its bytes once; in a ring of n hosts 2 (n - 1) / n times."""
+        self.make_key(*self.hosts)
+        self.inside(self.hosts[4].namespace, "tc", "qdisc", "del", "dev", "eth0", "root")
+        self.inside(self.switches[0], "tc", "qdisc", "del", "dev", "port4", "root")
+        pairs = [(self.all_reduce("aggregator", 1), self.all_reduce("ring", 1)) for _ in range(3)]
+        aggregated, ring = (sorted(times)[1] for times in zip(*pairs))
+        self.show(f"4 workers, 1 aggregator on an unshaped link, 32 MiB: {aggregated:.3f} s; ring {ring:.3f} s: "
+                  f"{ring / aggregated:.3f} times (the wires allow 1.5)")
+        self.assertGreater(ring / aggregated, 1.4)
+
+    def test_four_aggregators_on_hosts_of_their_own(self):
+        self.make_key(*self.hosts)
+        pairs = [(self.all_reduce("aggregator", 4), self.all_reduce("ring", 4)) for _ in range(3)]
+        aggregated, ring = (sorted(times)[1] for times in zip(*pairs))
+        self.show(f"4 workers, 4 aggregators on links like theirs, 32 MiB: {aggregated:.3f} s; ring {ring:.3f} s: "
+                  f"{ring / aggregated:.3f} times (the wires allow 1.5)")
+        self.assertGreater(ring / aggregated, 1.2)
+
     def test_front_layers_first(self):
         """The link is the bottleneck: forward begins while the rear layers' gradients still travel."""
         self.make_key(*self.hosts)

@@ -6,7 +6,10 @@
 namespace syncline::tools {
 
 Status check_schedule(const std::string& name) {
-  if (name.empty() || name == "auto" || !plan::generators_named(name).empty()) return {};
+  if (name.empty() || name == "auto" || name == plan::kAggregated ||
+      !plan::generators_named(name).empty()) {
+    return {};
+  }
   return {Code::kInvalidArgument,
           "schedule '" + name + "' is unknown; there are auto, " + plan::known_schedules()};
 }

@@ -14,6 +14,7 @@ std::vector<Setting> settings(const EnvLookup& lookup) {
       {"SYNCLINE_TRANSPORT", "the best that two ranks share", ""},
       {"SYNCLINE_IFNAME", "every interface but loopback and bridges", ""},
       {"SYNCLINE_PORT_RANGE", "the kernel's choice", ""},
+      {"SYNCLINE_TCP_CONGESTION", "the system's, but cubic instead of bbr", ""},
       {"SYNCLINE_SCHEDULE", "the planner's choice", ""},
       {"SYNCLINE_REPRODUCIBLE", defaults.reproducible ? "1" : "0", ""},
       {"SYNCLINE_SEGMENT_BYTES", "the planner's choice", ""},

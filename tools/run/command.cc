@@ -29,6 +29,7 @@ constexpr const char* kRunFooter = R"(Examples:
   syncline run -H alpha:2,beta:2 ./train             four ranks on two hosts, started over ssh
   syncline run --hostfile hosts --log-dir logs ./train
   syncline run -np 4 --servers 2 ./train             with two servers of a key-value store
+  syncline run -np 4 --aggregators 1 ./train         all-reduces go through an aggregator
 
 Options end at the program's name. A hostfile has one `host slots=n` (or `host:n`, or `host`) a
 line. The program must lie at the same path on every host. Ranks read /dev/null. Other hosts get
@@ -51,7 +52,7 @@ Exit code: that of the rank that failed first (128 + signal if killed), 0 when a
 // The command line as given.
 struct RunArguments {
   std::string ranks, ranks_per_host, host_count, host_list, hostfile;
-  std::string servers, servers_on;
+  ServerWishes servers;
   std::string grace = "10s", time_limit, start_limit = "60s";
   std::string transport, schedule, timeout, silence;
   std::vector<std::string> exports;
@@ -101,8 +102,11 @@ Status fill_hosts(const RunArguments& a, LaunchOptions& launch) {
   if (!placed.ok()) return placed.status();
   launch.hosts = std::move(placed).value();
   for (HostPlacement& host : launch.hosts) host.host = host_to_reach(host.host);
-  const Result<int> servers = add_servers(launch.hosts, a.servers, a.servers_on);
+  const Result<int> servers = add_servers(launch.hosts, a.servers);
   launch.servers = servers.ok() ? servers.value() : 0;
+  if (!a.servers.aggregators.empty()) {
+    launch.variables.emplace_back("SYNCLINE_SERVERS_AGGREGATE", "1");
+  }
   return servers.status();
 }
 
@@ -208,8 +212,8 @@ Result<bool> is_rank_already(const RunArguments& a) {
   const bool foreign =
       rank.source == "OMPI_*" || rank.source == "PMI_*" || rank.source == "slurm step";
   if (!foreign || rank.world_size < 2) return false;
-  for (const std::string& option :
-       {a.ranks, a.ranks_per_host, a.host_list, a.hostfile, a.servers}) {
+  for (const std::string& option : {a.ranks, a.ranks_per_host, a.host_list, a.hostfile,
+                                    a.servers.servers, a.servers.aggregators}) {
     if (option.empty()) continue;
     return Status(
         Code::kInvalidArgument,
@@ -263,10 +267,14 @@ void add_placement_options(CLI::App& app, RunArguments& a) {
   app.add_option("--nnodes", a.host_count, "Use the first N hosts of the list");
   app.add_option("-H,--host", a.host_list, "Hosts and their slots: alpha:2,beta:2");
   app.add_option("--hostfile", a.hostfile, "File with the hosts");
-  app.add_option("--servers", a.servers,
+  app.add_option("--servers", a.servers.servers,
                  "Start so many servers of a key-value store beside the ranks (default: none)");
-  app.add_option("--servers-on", a.servers_on,
-                 "Their hosts: a hostfile, or colocated = in turn on the hosts of the ranks")
+  app.add_option("--aggregators", a.servers.aggregators,
+                 "Start so many processes that sum all-reduces on the way, so that each rank sends "
+                 "and receives its bytes once (default: none)");
+  app.add_option(
+         "--servers-on", a.servers.where,
+         "The hosts of either: a hostfile, or colocated = in turn on the hosts of the ranks")
       ->default_str("colocated");
   app.add_flag("--standalone", a.standalone, "This machine only (the default without hosts)");
   app.add_option("--bind-to", a.launch.bind_to, "Pin ranks: core, numa or none")

@@ -37,13 +37,21 @@ std::string host_to_reach(const std::string& host) {
   return host == "localhost" || host == "127.0.0.1" || host == name ? "" : host;
 }
 
-Result<int> add_servers(std::vector<HostPlacement>& hosts, const std::string& count,
-                        const std::string& where) {
+Result<int> add_servers(std::vector<HostPlacement>& hosts, const ServerWishes& wishes) {
+  const std::string& where = wishes.where;
+  if (!wishes.servers.empty() && !wishes.aggregators.empty()) {
+    return Status(Code::kUnsupported,
+                  "--servers and --aggregators: a job has one sort of them so far; give one");
+  }
+  const bool aggregate = !wishes.aggregators.empty();
+  const std::string& count = aggregate ? wishes.aggregators : wishes.servers;
   if (count.empty() && where.empty()) return 0;
   if (count.empty()) {
-    return Status(Code::kInvalidArgument, "--servers-on says where servers run; add --servers N");
+    return Status(Code::kInvalidArgument,
+                  "--servers-on says where servers run; add --servers N or --aggregators N");
   }
-  const Result<int> servers = parse_int(count, 0, kServersMax, "--servers:");
+  const Result<int> servers =
+      parse_int(count, 0, kServersMax, aggregate ? "--aggregators:" : "--servers:");
   if (!servers.ok()) return servers.status();
   std::vector<HostSlots> on;
   if (where.empty() || where == "colocated") {

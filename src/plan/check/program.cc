@@ -105,8 +105,9 @@ bool has_in(const Schedule& s, int rank, int chunk) {
 }
 
 bool has_out(const Schedule& s, int rank, int chunk) {
-  if (!s.ranks[static_cast<std::size_t>(rank)].receives || s.kind == Collective::kBarrier)
-    return false;
+  const RankProgram& program = s.ranks[static_cast<std::size_t>(rank)];
+  if (s.kind == Collective::kAllReduce && !program.contributes) return true;
+  if (!program.receives || s.kind == Collective::kBarrier) return false;
   if (s.kind == Collective::kBroadcast) return rank != s.root;
   const int only = chunk_receiver(s.kind, s.size(), s.root, s.chunks, chunk);
   return only < 0 || only == rank;

@@ -109,7 +109,7 @@ class Evaluation {
     int first_rank = -1;
     Expr first = kNothing;
     for (int rank = 0; rank < s_.size(); ++rank) {
-      if (!has_out(s_, rank, chunk)) continue;
+      if (!s_.ranks[static_cast<std::size_t>(rank)].receives || !has_out(s_, rank, chunk)) continue;
       const Expr value = memory_.value(rank, {Buf::kOut, static_cast<std::uint16_t>(chunk), 0});
       Status status =
           is_reduction(s_.kind) ? check_sum(rank, chunk, value) : check_copy(rank, chunk, value);

@@ -13,11 +13,11 @@ class DirectSum {
   DirectSum(Builder& b, LaneRef at, int chunk, MessageKey key)
       : b_(b), at_(at), chunk_(chunk), key_(key) {}
 
-  void write_result(int n) {
+  After write_result(int n) {
     const int left = canonical_split(n);
     const Operand x = evaluate(0, left);
     const Operand y = evaluate(left, n - left);
-    combine(x, y, out(chunk_));
+    return combine(x, y, out(chunk_));
   }
 
  private:
@@ -39,18 +39,15 @@ class DirectSum {
     return {-1, dst};
   }
 
-  void combine(Operand x, Operand y, Slice dst) {
+  After combine(Operand x, Operand y, Slice dst) {
     if (x.remote >= 0 && y.remote >= 0) {
-      b_.recv(at_, dst, x.remote, key_);
-      x = {-1, dst};
+      const Slice place = dst.buf == Buf::kScratch ? dst : take_slot();  // kOut takes results only
+      b_.recv(at_, place, x.remote, key_);
+      x = {-1, place};
     }
-    if (y.remote >= 0) {
-      b_.recv_reduce(at_, dst, x.slice, y.remote, key_);
-    } else if (x.remote >= 0) {
-      b_.recv_reduce(at_, dst, y.slice, x.remote, key_);
-    } else {
-      b_.reduce(at_, dst, x.slice, y.slice);
-    }
+    if (y.remote >= 0) return b_.recv_reduce(at_, dst, x.slice, y.remote, key_);
+    if (x.remote >= 0) return b_.recv_reduce(at_, dst, y.slice, x.remote, key_);
+    return b_.reduce(at_, dst, x.slice, y.slice);
   }
 
   Slice take_slot() {
@@ -70,9 +67,9 @@ class DirectSum {
 
 }  // namespace
 
-void append_direct_sum(Builder& b, LaneRef at, int n, int chunk, MessageKey key) {
+After append_direct_sum(Builder& b, LaneRef at, int n, int chunk, MessageKey key) {
   SYNCLINE_ASSERT(n >= 2, "a direct sum needs a peer");
-  DirectSum(b, at, chunk, key).write_result(n);
+  return DirectSum(b, at, chunk, key).write_result(n);
 }
 
 }  // namespace syncline::plan

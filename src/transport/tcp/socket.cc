@@ -27,6 +27,18 @@ Status failure(const std::string& what, int error, const char* advice) {
 
 constexpr int kUnsentBytesMax = 64 << 10;
 
+std::string pacing_of(int fd) {
+  char name[32] = "";
+  socklen_t length = sizeof name - 1;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) != 0) return "";
+  return name;
+}
+
+bool set_pacing(int fd, const std::string& name) {
+  return ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                      static_cast<socklen_t>(name.size())) == 0;
+}
+
 void set_option(int fd, int level, int option, int value) {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -127,6 +139,24 @@ void tune_stream(int fd) {
 }
 
 void keep_little_unsent(int fd) { set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, kUnsentBytesMax); }
+
+void pace(int fd, const std::string& congestion_control) {
+  if (congestion_control == "system") return;
+  if (!congestion_control.empty()) {
+    (void)set_pacing(fd, congestion_control);
+  } else if (pacing_of(fd) == "bbr") {
+    (void)set_pacing(fd, "cubic");
+  }
+}
+
+Status check_congestion_control(const std::string& name) {
+  if (name.empty() || name == "system") return {};
+  const Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!probe.valid() || set_pacing(probe.get(), name)) return {};
+  return Status(Code::kInvalidArgument,
+                "TCP congestion control '" + name + "': " + std::strerror(errno) +
+                    "; sysctl net.ipv4.tcp_available_congestion_control lists what there is");
+}
 
 Connecting start_connect(const Address& to, const Address& from) {
   Connecting out;

@@ -57,6 +57,14 @@ void tune_stream(int fd);
 // later. Costs wake-ups.
 void keep_little_unsent(int fd);
 
+// How the kernel paces a connection: "system" = as it would; a name of
+// net.ipv4.tcp_available_congestion_control; "" = the system's choice, but CUBIC in place of BBR:
+// several BBR connections share a port unevenly for seconds, and synchronisation waits for the
+// slowest (docs/design/0002). A name that is refused leaves things as they are.
+void pace(int fd, const std::string& congestion_control);
+// Whether pace() would follow; names what there is.
+Status check_congestion_control(const std::string& name);
+
 struct Connecting {
   Fd fd;
   int error = 0;  // errno of a failure at once; else 0, and `fd` is valid

@@ -192,5 +192,34 @@ TEST(Rail, WritingToADeadPeerIsAResultNotASignal) {
   EXPECT_EQ(result.state, IoState::kReset);
 }
 
+std::string pacing(int fd) {
+  char name[32] = "";
+  socklen_t length = sizeof name - 1;
+  EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length), 0);
+  return name;
+}
+
+TEST(Pacing, TheSystemsChoiceButNotBbr) {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM, 0));
+  const std::string system = pacing(fd.get());
+  pace(fd.get(), "system");
+  EXPECT_EQ(pacing(fd.get()), system);
+  pace(fd.get(), "");
+  EXPECT_EQ(pacing(fd.get()) != system, system == "bbr" && check_congestion_control("cubic").ok());
+  pace(fd.get(), "reno");  // every kernel has it, and lets everybody use it
+  EXPECT_EQ(pacing(fd.get()), "reno");
+  pace(fd.get(), "no-such-thing");
+  EXPECT_EQ(pacing(fd.get()), "reno");
+}
+
+TEST(Pacing, UnknownNamesAreRefused) {
+  EXPECT_TRUE(check_congestion_control("").ok());
+  EXPECT_TRUE(check_congestion_control("system").ok());
+  EXPECT_TRUE(check_congestion_control("reno").ok());
+  const Status status = check_congestion_control("no-such-thing");
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_NE(status.message().find("tcp_available_congestion_control"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace syncline::transport::tcp
