@@ -51,7 +51,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Channel* add_channel(int world_rank, std::string peer,
                        std::unique_ptr<transport::Endpoint> endpoint);
   // Called with the baton at every tick (at least every 100 ms).
-  void add_ticker(std::function<void(Nanos)> ticker) { tickers_.push_back(std::move(ticker)); }
+  // Called at every tick, with the baton, until it returns false. May block for the baton.
+  void add_ticker(std::function<bool(Nanos now)> ticker);
   void set_crowded(bool crowded) { crowded_ = crowded; }
   // May be null. Without one nothing is noted.
   void set_flight(std::shared_ptr<flight::FlightRecorder> flight) { flight_ = std::move(flight); }
@@ -212,7 +213,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::size_t early_bytes_ = 0;
   // Of groups that are not known yet, by id: the cause and the operation.
   std::map<std::uint32_t, std::pair<Status, std::uint64_t>> early_aborts_;
-  std::vector<std::function<void(Nanos)>> tickers_;
+  std::vector<std::function<bool(Nanos)>> tickers_;
   std::vector<OwedAbort> owed_aborts_;
   std::vector<std::function<void()>> callbacks_;
   std::vector<Pending> admitted_;

@@ -11,6 +11,12 @@ constexpr Nanos kGraceOfDeparture = 100 * kMillisecond;
 
 }  // namespace
 
+void Engine::add_ticker(std::function<bool(Nanos now)> ticker) {
+  while (!try_take()) changed_.wait(changed_.prepare(), kMillisecond);
+  tickers_.push_back(std::move(ticker));
+  give();
+}
+
 void Engine::tick(Nanos now) {
   // This process itself stood still (SIGSTOP, suspended machine): the peers did not fall silent.
   const Nanos own_pause = now - last_tick_ > 500 * kMillisecond ? now - last_tick_ : 0;
@@ -21,7 +27,7 @@ void Engine::tick(Nanos now) {
     watch_channel(*channel, now, own_pause);
     watch_front(*channel, now);
   }
-  for (const auto& ticker : tickers_) ticker(now);
+  std::erase_if(tickers_, [now](const auto& ticker) { return !ticker(now); });
   if (!owed_aborts_.empty()) retry_aborts(now);
   inquire(now);
   watch_stalls(now);

@@ -20,7 +20,12 @@ bool is_ordered(RequestKind kind) {
 }  // namespace
 
 Client::Client(WorkerLinks links, std::uint16_t store)
-    : links_(std::move(links)), store_(store), lanes_(links_.servers.size()) {}
+    : links_(std::move(links)), store_(store), lanes_(links_.servers.size()) {
+  for (std::size_t server = 0; server < lanes_.size(); ++server) {
+    lanes_[server].narrow = links_.servers_are_narrow();
+    lanes_[server].lead = Lead(Lead::kBytes / lanes_.size());
+  }
+}
 
 exec::MessageRequest Client::message(std::size_t server, bool sends, std::int32_t tag, void* data,
                                      std::size_t bytes) const {
@@ -141,22 +146,44 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
     while (first != lane.queue.end() && first->first.number > held->first) ++first;
   }
   if (first == lane.queue.end()) return nullptr;
-  if (first->second->payload_bytes > 0 && !may_send_payload(lane)) return nullptr;
+  if (first->second->payload_bytes > 0 && !may_send_payload(lane, *first->second)) return nullptr;
   auto item = std::move(first->second);
   forget(lane, first->first, *item);
   lane.queue.erase(first);
   lane.in_flight += item->payload_bytes;
   lane.handed += item->payload_bytes;
   if (item->payload_bytes > 0) --lane.payload_queued;
+  if (lane.narrow && item->request.answers) lane.lead.send(item->payload_bytes, monotonic_now());
   return item;
 }
 
 // Servers add up what all workers send them: a connection that runs ahead of the others takes the
 // wire from what somebody waits for. So lanes that have something to send keep abreast.
-bool Client::may_send_payload(const Lane& lane) const {
+bool Client::may_send_payload(const Lane& lane, const Item& item) const {
+  if (lane.narrow && item.request.answers && !lane.lead.admits(item.payload_bytes)) return false;
   if (lane.in_flight >= links_.window_bytes / lanes_.size()) return false;
   const std::uint64_t least = std::min(least_sent(lane, lane.handed), lane.handed - lane.in_flight);
   return lane.handed - least <= kAbreastBytes;
+}
+
+void Client::note_answered(std::size_t server, const Item& item) {
+  {
+    MutexLock lock(mutex_);
+    lanes_[server].lead.answer(item.payload_bytes, monotonic_now());
+  }
+  pump(server);
+}
+
+void Client::lose_patience(Nanos now) {
+  std::vector<std::size_t> waiting;
+  {
+    MutexLock lock(mutex_);
+    for (std::size_t server = 0; server < lanes_.size(); ++server) {
+      Lane& lane = lanes_[server];
+      if (!lane.queue.empty() && lane.lead.lose_patience(now)) waiting.push_back(server);
+    }
+  }
+  for (const std::size_t server : waiting) pump(server);
 }
 
 void Client::pump(std::size_t server) {
@@ -232,6 +259,7 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
                   .caused_by(status);
   }
   if (status.code() == Code::kTimeout) take_late_answer(server, item);
+  if (lanes_[server].narrow && item->request.answers) note_answered(server, *item);
   {
     MutexLock lock(mutex_);
     awaited_.erase(item->answer_tag());
@@ -336,6 +364,11 @@ std::shared_ptr<WorkState> Client::begin_open(const Rules& rules, Nanos timeout)
   Call call;
   call.timeout = timeout;
   bulk_ = rules.is_bulk();
+  links_.engine->add_ticker([self = weak_from_this()](Nanos now) {
+    const auto client = self.lock();
+    if (client != nullptr) client->lose_patience(now);
+    return client != nullptr;
+  });
   return ask_all(RequestKind::kOpen, encode(rules), call, "kvstore");
 }
 

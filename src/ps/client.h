@@ -3,9 +3,10 @@
 //
 // Each server has a lane: what waits for it, by priority and then by age, and at most a window
 // of payload on the way, so that something urgent waits for a few slices only. Lanes keep abreast:
-// none sends payload that is far ahead of another's. What only asks overtakes payload. Operations
-// of one slice keep their order: a later one lends the earlier ones its priority. What orders
-// clocks (kClock, kFlush, kLeave) goes when all that was called before it has gone.
+// none sends payload that is far ahead of another's; and where servers' links are the
+// bottleneck none is far ahead of its answers (lead.h). What only asks overtakes payload.
+// Operations of one slice keep their order: a later one lends the earlier ones its priority. What
+// orders clocks (kClock, kFlush, kLeave) goes when all that was called before it has gone.
 #pragma once
 
 #include <array>
@@ -20,6 +21,7 @@
 
 #include "base/mutex.h"
 #include "ps/joined_work.h"
+#include "ps/lead.h"
 #include "ps/links.h"
 #include "ps/request.h"
 
@@ -126,7 +128,9 @@ class Client : public std::enable_shared_from_this<Client> {
     std::size_t in_flight = 0;
     std::size_t payload_queued = 0;  // items of `queue`
     std::uint64_t handed = 0;        // payload bytes given to the engine, to compare lanes by
-    bool submitting = false;         // one thread submits at a time, so that order is kept
+    Lead lead;
+    bool narrow = false;      // the lead counts
+    bool submitting = false;  // one thread submits at a time, so that order is kept
     bool listening = false;
   };
 
@@ -136,7 +140,9 @@ class Client : public std::enable_shared_from_this<Client> {
   static void forget(Lane& lane, const Order& order, const Item& item);
   void pump(std::size_t server);
   std::shared_ptr<Item> next_item(Lane& lane) SYNCLINE_REQUIRES(mutex_);
-  bool may_send_payload(const Lane& lane) const SYNCLINE_REQUIRES(mutex_);
+  bool may_send_payload(const Lane& lane, const Item& item) const SYNCLINE_REQUIRES(mutex_);
+  void note_answered(std::size_t server, const Item& item);
+  void lose_patience(Nanos now);
   std::uint64_t least_sent(const Lane& but, std::uint64_t none) const SYNCLINE_REQUIRES(mutex_);
   void send(std::size_t server, const std::shared_ptr<Item>& item);
   void expect_answer(std::size_t server, const std::shared_ptr<Item>& item);

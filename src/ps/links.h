@@ -2,12 +2,14 @@
 // and server, and for each two servers, so that a process that dies ends only its own pairs.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "exec/channel.h"
 #include "exec/engine.h"
 
 namespace syncline::ps {
@@ -25,6 +27,21 @@ struct WorkerLinks {
   std::size_t segment_bytes = 0;                      // of one frame at most
   Nanos timeout = 0;                                  // of one message
   std::size_t window_bytes = 2 << 20;                 // of payloads on the way to all servers
+
+  bool is_far(std::size_t server) const {  // on another host
+    const auto& peers = servers[server]->peers;
+    return std::any_of(peers.begin(), peers.end(), [](const exec::Channel* peer) {
+      return peer != nullptr && peer->endpoint->is_far();
+    });
+  }
+  // Servers' links are the bottleneck: fewer than workers, and some on other hosts.
+  bool servers_are_narrow() const {
+    if (static_cast<std::size_t>(workers) <= servers.size()) return false;
+    for (std::size_t server = 0; server < servers.size(); ++server) {
+      if (is_far(server)) return true;
+    }
+    return false;
+  }
 };
 
 struct ServerLinks {

@@ -4,9 +4,8 @@
 // A tensor is cut into slices, so that pulls can start while pushes still arrive and so that large
 // tensors spread over all servers; a tensor that is no larger than a slice stays whole. A worker
 // sends to all servers at once, so that the more there are the longer a slice is on its way: they
-// share kSliceBytes. Each slice
-// goes to the server with the fewest bytes so far (the lowest of equals): the largest load is at
-// most one slice above the smallest.
+// share kSliceBytes. Each slice goes to the server with the fewest bytes so far (the lowest of
+// equals): the largest load is at most one slice above the smallest.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +28,8 @@ struct PlacedSlice {
 class Placement {
  public:
   static constexpr std::size_t kSliceBytes = 512 << 10;
+  // Where servers' links are the bottleneck: sums of small slices are there sooner.
+  static constexpr std::size_t kNarrowSliceBytes = 128 << 10;
   // Below this a message costs more than it carries.
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
 

@@ -122,6 +122,7 @@ Channels connect(Joining& join) {
   }
   join.context->engine->add_ticker([wiring = join.wiring](Nanos now) {
     if (wiring->healer != nullptr) wiring->healer->progress(now);
+    return true;
   });
   return channels;
 }

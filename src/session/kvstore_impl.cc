@@ -38,6 +38,10 @@ ps::Rules rules_of(const KVStoreOptions& options) {
   return rules;
 }
 
+std::size_t slice_bytes(const ps::WorkerLinks& links) {
+  return links.servers_are_narrow() ? ps::Placement::kNarrowSliceBytes : ps::Placement::kSliceBytes;
+}
+
 }  // namespace
 
 KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks links,
@@ -49,7 +53,7 @@ KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks lin
       worker_(links.worker),
       timeout_(options.timeout().count() > 0 ? options.timeout().count() * kMillisecond
                                              : links.timeout),
-      placement_(static_cast<int>(links.servers.size())) {
+      placement_(static_cast<int>(links.servers.size()), slice_bytes(links)) {
   const Status opened = client_->open(rules_of(options), timeout_);
   if (opened.ok()) return;
   client_->leave();  // nobody is to wait for this worker

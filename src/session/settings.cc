@@ -129,7 +129,10 @@ void attach_flight(SessionContext& context, FlightLog::Place place,
   context.flight = FlightLog::open(place, identity, env);
   if (context.flight == nullptr) return;
   context.engine->set_flight(context.flight->recorder());
-  context.engine->add_ticker([flight = context.flight](Nanos) { flight->dump_if_wanted(); });
+  context.engine->add_ticker([flight = context.flight](Nanos) {
+    flight->dump_if_wanted();
+    return true;
+  });
 }
 
 }  // namespace syncline::session

@@ -59,7 +59,10 @@ void HealingPair::build(int rank, transport::tcp::Fd listener, const cluster::Vi
   std::vector<exec::Channel*> peers(2, nullptr);
   peers[static_cast<std::size_t>(peer)] =
       context->engine->add_channel(peer, "rank " + std::to_string(peer), std::move(endpoint));
-  context->engine->add_ticker([each = healer.get()](Nanos now) { each->progress(now); });
+  context->engine->add_ticker([each = healer.get()](Nanos now) {
+    each->progress(now);
+    return true;
+  });
   auto impl = open_world(context, rank, std::move(peers));
   impl->wiring = std::move(healer);
   sessions_[rank] = std::make_unique<Session>(std::move(impl));

@@ -59,8 +59,7 @@ class StoreRates(SwitchedHosts):
             r = self.run_kv(workers, servers)
             self.show(f"{workers} workers, {servers} servers, 32 MiB: {r['seconds']:.3f} s, formula {r['expected_s']:.3f} s, "
                       f"ratio {r['ratio']:.3f}")
-            # TCP shares a port unevenly among several, and a sum waits for the slowest.
-            self.assertLess(abs(r["ratio"] - 1), 0.1 if workers == 1 else 0.35)
+            self.assertLess(abs(r["ratio"] - 1), 0.1)
 
     def test_spare_hosts_are_faster_than_the_ring(self):
         self.make_key(*self.hosts)
@@ -68,7 +67,7 @@ class StoreRates(SwitchedHosts):
         gain = r["all_reduce_us"] / r["p50_us"]
         self.show(f"4 workers, 4 spare hosts, 32 MiB: {r['seconds']:.3f} s (formula {r['expected_s']:.3f}); "
                   f"ring {r['all_reduce_us'] / 1e6:.3f} s: {gain:.3f} times (the wires allow 1.5)")
-        self.assertGreater(gain, 1.1)
+        self.assertGreater(gain, 1.4)
 
     def test_servers_on_the_workers_hosts(self):
         self.make_key(*self.hosts)
@@ -77,7 +76,7 @@ class StoreRates(SwitchedHosts):
             gain = r["all_reduce_us"] / r["p50_us"]
             self.show(f"4 workers, servers on their hosts ({name}), 32 MiB: {r['seconds']:.3f} s; ring {r['all_reduce_us'] / 1e6:.3f} s: "
                       f"{gain:.3f} times (the wires allow 1)")
-            self.assertGreater(gain, 0.7)
+            self.assertGreater(gain, 0.95)
 
     def all_reduce(self, schedule, aggregators):
         """Four workers, and more hosts that sum for them; seconds of 32 MiB, median."""

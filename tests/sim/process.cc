@@ -42,7 +42,10 @@ void SimProcess::join() {
     if (socket.peer_incarnation != member.incarnation) wrong_peer_ = peer;
     link_to(std::move(socket));
   }
-  context_->engine->add_ticker([this](Nanos now) { healer_->progress(now); });
+  context_->engine->add_ticker([this](Nanos now) {
+    healer_->progress(now);
+    return true;
+  });
   on_joined(std::move(peers_));
 }
 
