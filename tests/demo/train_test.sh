@@ -112,6 +112,17 @@ servers() {
     first=${first:-$digest}
     [ "$digest" = "$first" ] || fail "$count servers: parameters $digest, not $first"
   done
+  # Sums of two are the same in any order.
+  common=(--data "$area/data" --epochs 1 --eval none --quiet --batch 16)
+  "$programs/syncline" run -np 2 --aggregators 1 "$trainer" "${common[@]}" --json "$area/aggregated.json" > /dev/null
+  "$programs/syncline" run -np 2 "$trainer" "${common[@]}" --sync ring --json "$area/ring.json" > /dev/null
+  /usr/bin/python3 - "$area/aggregated.json" "$area/ring.json" << 'PY'
+import json, sys
+aggregated, ring = (json.load(open(path)) for path in sys.argv[1:])
+assert all(bucket["schedule"] == "aggregator" for bucket in aggregated["buckets"]), aggregated["buckets"]
+assert aggregated["parameters_crc32c"] == ring["parameters_crc32c"]
+PY
+  common+=(--sync ps)
   refused 2 pool "${common[@]}" --pool
   "$programs/syncline" run -np 2 --servers 1 "$trainer" "${common[@]}" --consistency asynchronous --pool --slow 1:4 --warmup 0 \
     --lr-schedule constant --json "$area/pool.json" > /dev/null

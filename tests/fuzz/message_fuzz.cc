@@ -1,6 +1,7 @@
 // Messages between engines and members: what decodes, encodes to the same bytes.
 #include <algorithm>
 
+#include "collective/aggregator.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "wire/envelope.h"
 #include "wire/membership_messages.h"
@@ -25,7 +26,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (const auto message = wire::unpack_envelope(envelope); message.ok())
       fuzz::require(wire::pack(message.value()) == envelope, "unpack and pack are inverse");
   }
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       if (auto message = wire::decode_abort(bytes); message.ok())
         require_inverse(wire::encode(message.value()), bytes);
@@ -45,6 +46,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     case 4:
       if (auto text = wire::decode_waiting(bytes); text.ok())
         require_inverse(wire::encode_waiting(text.value()), bytes);
+      break;
+    case 5:
+      if (auto announced = collective::decode_announcement(bytes); announced.ok())
+        require_inverse(collective::encode(announced.value()), bytes);
       break;
     default:
       if (auto refusal = wire::decode_refuse(bytes); refusal.ok())

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from launcher import LauncherTest, marked_processes
+from launcher import SYNCLINE, LauncherTest, marked_processes
 from ranks import Rank, RanksTest
 
 RANK = os.environ.get("SYNCLINE_SERVED_RANK", "served_rank")
@@ -67,6 +67,31 @@ class Servers(LauncherTest):
     def test_over_tcp(self):
         result = self.syncline("run", "-q", "-np", "2", "--servers", "3", "--transport", "tcp", RANK, "--servers", "3")
         self.assertEqual((result.code, result.err), (0, ""), result.out)
+
+    def test_aggregators_sum_for_the_ranks(self):
+        for transport in ("shm", "tcp"):
+            result = self.syncline("run", "-q", "-np", "3", "--aggregators", "2", "-x", "SYNCLINE_TRANSPORT=" + transport, SYNCLINE, "bench",
+                                   "all_reduce", "--minbytes", "4", "--maxbytes", "1M", "--stepfactor", "512", "--iters", "5", "--json", "sums.json")
+            self.assertEqual((result.code, result.err), (0, ""), result.out)
+            with open(self.path("sums.json"), encoding="utf-8") as file:
+                rows = json.load(file)["rows"]
+            self.assertEqual([(row["schedule"], row["wrong"]) for row in rows], [("aggregator", 0)] * 3)
+
+    def test_aggregators_hold_no_store(self):
+        result = self.syncline("run", "-q", "-np", "2", "--aggregators", "1", RANK, "--servers", "0")
+        self.assertEqual((result.code, result.err), (0, ""), result.out)
+        result = self.syncline("run", "-q", "-np", "2", "--aggregators", "1", SYNCLINE, "bench", "kv", "--keys", "3", "--bytes", "1M", "--iters", "2")
+        self.assertEqual((result.code, result.err), (0, ""), result.out)
+        self.assertIn("2 workers, 2 servers", result.out)  # the workers' shares
+
+    def test_a_killed_aggregator_fails_the_job_and_is_named(self):
+        process = self.start("run", "-q", "-np", "2", "--aggregators", "1", RANK, "--until", self.path("enough"))
+        self.assertIn("ready", process.stdout.readline())
+        os.kill(servers_of(self.mark)[0], signal.SIGKILL)
+        result = self.finish(process)
+        self.assertEqual(result.code, 137, result.err)
+        self.assertRegex(result.last_line(), r"^syncline run: server 0 on \S+ failed first: killed by SIGKILL")
+        self.assertEqual(marked_processes(self.mark), [])
 
     def test_a_job_without_servers_knows_none(self):
         # Not even those of a job around it.
@@ -143,6 +168,8 @@ class Servers(LauncherTest):
 
     def test_wrong_usage_is_one_line(self):
         self.assert_one_line(self.syncline("run", "--servers", "x", "true"), 2, "--servers")
+        self.assert_one_line(self.syncline("run", "--aggregators", "x", "true"), 2, "--aggregators")
+        self.assert_one_line(self.syncline("run", "--aggregators", "1", "--servers", "1", "true"), 2, "give one")
         self.assert_one_line(self.syncline("run", "--servers-on", "colocated", "true"), 2, "--servers N")
         self.assert_one_line(self.syncline("run", "--servers", "1", "--servers-on", "nowhere", "true"), 2, "nowhere")
         self.assert_one_line(self.syncline("serve"), 3, "SYNCLINE_SERVER_ID is not set")

@@ -40,7 +40,7 @@ std::string host_to_reach(const std::string& host) {
 Result<int> add_servers(std::vector<HostPlacement>& hosts, const ServerWishes& wishes) {
   const std::string& where = wishes.where;
   if (!wishes.servers.empty() && !wishes.aggregators.empty()) {
-    return Status(Code::kUnsupported,
+    return Status(Code::kInvalidArgument,
                   "--servers and --aggregators: a job has one sort of them so far; give one");
   }
   const bool aggregate = !wishes.aggregators.empty();
