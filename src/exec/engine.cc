@@ -29,7 +29,7 @@ Channel* Engine::add_channel(int world_rank, std::string peer,
 }
 
 void Engine::start() {
-  last_tick_ = options_.stepped_by != nullptr ? options_.stepped_by->now() : monotonic_now();
+  last_tick_ = now();
   if (options_.stepped_by != nullptr) return;
   thread_ = event::NamedThread("syncline-prog", [this] { progress_loop(); });
 }
@@ -38,7 +38,7 @@ bool Engine::step() {
   SYNCLINE_ASSERT(options_.stepped_by != nullptr && try_take(), "one thread steps an engine");
   bool moved = false;
   for (int i = 0; i < kPassesOfAStep && pass(); ++i) moved = true;
-  const Nanos now = options_.stepped_by->now();
+  const Nanos now = this->now();
   if (now - last_tick_ >= kMillisecond) tick(now);
   give();
   return moved;

@@ -50,9 +50,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   event::Poller& poller() { return poller_; }
   Channel* add_channel(int world_rank, std::string peer,
                        std::unique_ptr<transport::Endpoint> endpoint);
-  // Called with the baton at every tick (at least every 100 ms).
-  // Called at every tick, with the baton, until it returns false. May block for the baton.
+  // Called with the baton at every tick (at least every 100 ms) until it returns false. Blocks for
+  // the baton.
   void add_ticker(std::function<bool(Nanos now)> ticker);
+  // Of the clock that its ticks count by. Thread-safe.
+  Nanos now() const {
+    return options_.stepped_by != nullptr ? options_.stepped_by->now() : monotonic_now();
+  }
   void set_crowded(bool crowded) { crowded_ = crowded; }
   // May be null. Without one nothing is noted.
   void set_flight(std::shared_ptr<flight::FlightRecorder> flight) { flight_ = std::move(flight); }

@@ -23,7 +23,7 @@ Client::Client(WorkerLinks links, std::uint16_t store)
     : links_(std::move(links)), store_(store), lanes_(links_.servers.size()) {
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
     lanes_[server].narrow = links_.servers_are_narrow();
-    lanes_[server].lead = Lead(Lead::kBytes / lanes_.size());
+    lanes_[server].lead = Lead(links_.lead_bytes / lanes_.size());
   }
 }
 
@@ -153,7 +153,8 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
   lane.in_flight += item->payload_bytes;
   lane.handed += item->payload_bytes;
   if (item->payload_bytes > 0) --lane.payload_queued;
-  if (lane.narrow && item->request.answers) lane.lead.send(item->payload_bytes, monotonic_now());
+  if (lane.narrow && item->request.answers)
+    lane.lead.send(item->payload_bytes, links_.engine->now());
   return item;
 }
 
@@ -169,7 +170,7 @@ bool Client::may_send_payload(const Lane& lane, const Item& item) const {
 void Client::note_answered(std::size_t server, const Item& item) {
   {
     MutexLock lock(mutex_);
-    lanes_[server].lead.answer(item.payload_bytes, monotonic_now());
+    lanes_[server].lead.answer(item.payload_bytes, links_.engine->now());
   }
   pump(server);
 }
@@ -180,7 +181,8 @@ void Client::lose_patience(Nanos now) {
     MutexLock lock(mutex_);
     for (std::size_t server = 0; server < lanes_.size(); ++server) {
       Lane& lane = lanes_[server];
-      if (!lane.queue.empty() && lane.lead.lose_patience(now)) waiting.push_back(server);
+      if (lane.queue.empty() || SYNCLINE_PLANTED(endless_patience)) continue;
+      if (lane.lead.lose_patience(now)) waiting.push_back(server);
     }
   }
   for (const std::size_t server : waiting) pump(server);

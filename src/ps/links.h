@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "exec/channel.h"
 #include "exec/engine.h"
+#include "ps/lead.h"
 
 namespace syncline::ps {
 
@@ -27,6 +28,7 @@ struct WorkerLinks {
   std::size_t segment_bytes = 0;                      // of one frame at most
   Nanos timeout = 0;                                  // of one message
   std::size_t window_bytes = 2 << 20;                 // of payloads on the way to all servers
+  std::size_t lead_bytes = Lead::kBytes;              // over answers, of all servers
 
   bool is_far(std::size_t server) const {  // on another host
     const auto& peers = servers[server]->peers;

@@ -111,6 +111,7 @@ void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
   links.timeout = kPatience;
   // So small that calls wait for it, and overtake each other.
   links.window_bytes = std::size_t{1} << (10 + scenario_.network.seed % 12);
+  links.lead_bytes = std::size_t{1} << (12 + scenario_.network.seed % 7);
   client_ = std::make_shared<ps::Client>(std::move(links), kStoreNumber);
   busy_until_ = network_.now() + scenario_.delays[static_cast<std::size_t>(rank_)];
 }

@@ -86,7 +86,8 @@ void add_exchange(CLI::App& app, TrainOptions& o) {
       ->check(CLI::Range(1e-3, 65536.0));
   app.add_flag("--reproducible", o.reproducible,
                "Gradient sums have the same bits by every schedule, transport and bucket layout");
-  app.add_option("--sync", o.sync, "Schedule of the gradient exchange, e.g. ring, or ps [auto]")
+  app.add_option("--sync", o.sync,
+                 "Schedule of the gradient exchange, e.g. ring or aggregator, or ps [auto]")
       ->check([](const std::string& name) {
         return name == "ps" ? std::string() : check_schedule(name).message();
       });
