@@ -49,12 +49,13 @@ struct RankEnv {
 //   SYNCLINE_RANK, SYNCLINE_WORLD_SIZE, SYNCLINE_LOCAL_RANK, SYNCLINE_LOCAL_WORLD_SIZE; and,
 //   whichever set wins: SYNCLINE_RENDEZVOUS (URI), SYNCLINE_RENDEZVOUS_FD, SYNCLINE_RUN_ID,
 //   SYNCLINE_SERVERS, SYNCLINE_SERVERS_AGGREGATE (0 or 1). SYNCLINE_SERVER_ID makes the process a
-//   server: of the sets it reads the world size only, of SYNCLINE_* or else torchrun's. RANK,
-//   WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_RUN_ID; MASTER_ADDR and MASTER_PORT
-//   (torchrun's and mpirun's jobs). With TORCHELASTIC_USE_AGENT_STORE=True torchrun's agent listens
-//   on MASTER_PORT, so the rendezvous is MASTER_PORT + 1. SLURM_STEP_ID, SLURM_PROCID,
-//   SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), SLURM_LOCALID (else SLURM_GTIDS), SLURM_NODEID,
-//   SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST, SLURM_JOB_ID.
+//   server: of the sets it reads the world size only, of SYNCLINE_* or else torchrun's.
+//
+//   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_RUN_ID; MASTER_ADDR and
+//   MASTER_PORT (torchrun's and mpirun's jobs). With TORCHELASTIC_USE_AGENT_STORE=True torchrun's
+//   agent listens on MASTER_PORT, so the rendezvous is MASTER_PORT + 1. SLURM_STEP_ID,
+//   SLURM_PROCID, SLURM_STEP_NUM_TASKS (else SLURM_NTASKS), SLURM_LOCALID (else SLURM_GTIDS),
+//   SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NODELIST, SLURM_JOB_ID.
 //
 // Without any rendezvous given: Slurm's is tcp://<first host of the step>:<slurm_port()>; jobs of
 // Open MPI and of PMI launchers that run on one host meet in file:<local_rendezvous_dir()>.

@@ -1,7 +1,6 @@
 #include "collective/aggregator.h"
 
-#include <algorithm>
-#include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "base/bytes.h"
@@ -12,8 +11,6 @@ namespace syncline::collective {
 namespace {
 
 constexpr std::size_t kAnnounceBytesMax = 20 + kAnnounceNameMax;
-constexpr std::size_t kSpareBytesMax = 64 << 20;
-constexpr std::size_t kAlignment = 64;
 
 Status bad_announcement() {
   return Status(Code::kCorrupt, "an announcement of an all_reduce that does not verify");
@@ -157,21 +154,13 @@ void Aggregator::begin(const Announcement& announcement) {
       });
 }
 
-Aggregator::Buffer Aggregator::take_buffer(std::size_t bytes) {
-  {
-    MutexLock lock(mutex_);
-    const auto found = std::find_if(spare_.begin(), spare_.end(),
-                                    [&](const auto& each) { return each.first == bytes; });
-    if (found != spare_.end()) {
-      Buffer buffer = std::move(found->second);
-      spare_.erase(found);
-      spare_bytes_ -= bytes;
-      return buffer;
-    }
+Buffer Aggregator::take_buffer(std::size_t bytes) {
+  MutexLock lock(mutex_);
+  try {
+    return buffers_.take(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
   }
-  const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
-  return Buffer(memory, [](std::byte* p) { std::free(p); });
 }
 
 void Aggregator::end_sum(Buffer buffer, std::size_t bytes, const Status& status) {
@@ -179,12 +168,7 @@ void Aggregator::end_sum(Buffer buffer, std::size_t bytes, const Status& status)
     MutexLock lock(mutex_);
     under_way_ -= bytes;
     over_ = over_ || !status.ok();
-    if (buffer != nullptr && bytes <= kSpareBytesMax) {
-      spare_.emplace_back(bytes, std::move(buffer));
-      for (spare_bytes_ += bytes; spare_bytes_ > kSpareBytesMax; spare_.erase(spare_.begin())) {
-        spare_bytes_ -= spare_.front().first;
-      }
-    }
+    if (buffer != nullptr) buffers_.give(std::move(buffer), bytes);
   }
   pump();
 }

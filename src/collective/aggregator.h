@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffers.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "collective/plan_cache.h"
@@ -46,8 +47,12 @@ struct AggregationGroup {
   int size() const { return static_cast<int>(group->world_ranks.size()); }
 };
 
-// Thread-safe; driven by callbacks of the engine alone, none of which blocks. Ends when rank 0 has
-// left or the group is broken.
+// States of an announcement's slot: listening -> announced -> listening; in the order of the slots
+// the sums of announced ones begin, and listen() goes on. A sum: under way -> ended, its buffer
+// kept for the next. Over, for good: a receive failed (rank 0 has left, the group is broken), an
+// announcement does not verify, a sum failed or found no memory.
+//
+// Thread-safe; driven by callbacks of the engine alone, none of which blocks.
 class Aggregator : public std::enable_shared_from_this<Aggregator> {
  public:
   // Of sums under way at a time; what is announced beyond it waits. At least one is under way.
@@ -67,8 +72,6 @@ class Aggregator : public std::enable_shared_from_this<Aggregator> {
     std::shared_ptr<MessageInfo> info;
     bool done = false;
   };
-  using Buffer = std::shared_ptr<std::byte>;
-
   void listen(std::size_t slot);
   void on_announced(std::size_t slot, const Status& status);
   // Begins what may begin. One thread at a time does, so that the order is kept.
@@ -87,9 +90,7 @@ class Aggregator : public std::enable_shared_from_this<Aggregator> {
   bool over_ SYNCLINE_GUARDED_BY(mutex_) = false;
   bool pumping_ SYNCLINE_GUARDED_BY(mutex_) = false;
   std::size_t under_way_ SYNCLINE_GUARDED_BY(mutex_) = 0;  // bytes
-  // Of ended sums, for the next ones of the same size.
-  std::vector<std::pair<std::size_t, Buffer>> spare_ SYNCLINE_GUARDED_BY(mutex_);
-  std::size_t spare_bytes_ SYNCLINE_GUARDED_BY(mutex_) = 0;
+  Buffers buffers_ SYNCLINE_GUARDED_BY(mutex_);
 };
 
 }  // namespace syncline::collective

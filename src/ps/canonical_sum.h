@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ps/buffers.h"
+#include "base/buffers.h"
 #include "syncline/types.h"
 
 namespace syncline::ps {

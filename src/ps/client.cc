@@ -20,11 +20,11 @@ bool is_ordered(RequestKind kind) {
 }  // namespace
 
 Client::Client(WorkerLinks links, std::uint16_t store)
-    : links_(std::move(links)), store_(store), lanes_(links_.servers.size()) {
-  for (std::size_t server = 0; server < lanes_.size(); ++server) {
-    lanes_[server].narrow = links_.servers_are_narrow();
-    lanes_[server].lead = Lead(links_.lead_bytes / lanes_.size());
-  }
+    : links_(std::move(links)),
+      store_(store),
+      keeps_lead_(links_.servers_are_narrow()),
+      lanes_(links_.servers.size()) {
+  for (Lane& lane : lanes_) lane.lead = Lead(links_.lead_bytes / lanes_.size());
 }
 
 exec::MessageRequest Client::message(std::size_t server, bool sends, std::int32_t tag, void* data,
@@ -153,7 +153,7 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
   lane.in_flight += item->payload_bytes;
   lane.handed += item->payload_bytes;
   if (item->payload_bytes > 0) --lane.payload_queued;
-  if (lane.narrow && item->request.answers)
+  if (keeps_lead_ && item->request.answers)
     lane.lead.send(item->payload_bytes, links_.engine->now());
   return item;
 }
@@ -161,7 +161,7 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
 // Servers add up what all workers send them: a connection that runs ahead of the others takes the
 // wire from what somebody waits for. So lanes that have something to send keep abreast.
 bool Client::may_send_payload(const Lane& lane, const Item& item) const {
-  if (lane.narrow && item.request.answers && !lane.lead.admits(item.payload_bytes)) return false;
+  if (keeps_lead_ && item.request.answers && !lane.lead.admits(item.payload_bytes)) return false;
   if (lane.in_flight >= links_.window_bytes / lanes_.size()) return false;
   const std::uint64_t least = std::min(least_sent(lane, lane.handed), lane.handed - lane.in_flight);
   return lane.handed - least <= kAbreastBytes;
@@ -261,7 +261,7 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
                   .caused_by(status);
   }
   if (status.code() == Code::kTimeout) take_late_answer(server, item);
-  if (lanes_[server].narrow && item->request.answers) note_answered(server, *item);
+  if (keeps_lead_ && item->request.answers) note_answered(server, *item);
   {
     MutexLock lock(mutex_);
     awaited_.erase(item->answer_tag());

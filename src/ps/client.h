@@ -129,7 +129,6 @@ class Client : public std::enable_shared_from_this<Client> {
     std::size_t payload_queued = 0;  // items of `queue`
     std::uint64_t handed = 0;        // payload bytes given to the engine, to compare lanes by
     Lead lead;
-    bool narrow = false;      // the lead counts
     bool submitting = false;  // one thread submits at a time, so that order is kept
     bool listening = false;
   };
@@ -171,6 +170,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   const WorkerLinks links_;
   const std::uint16_t store_;
+  const bool keeps_lead_;          // the lanes\' leads count
   std::atomic<bool> bulk_{false};  // what open() said
   Mutex mutex_;
   std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_

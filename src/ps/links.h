@@ -30,19 +30,13 @@ struct WorkerLinks {
   std::size_t window_bytes = 2 << 20;                 // of payloads on the way to all servers
   std::size_t lead_bytes = Lead::kBytes;              // over answers, of all servers
 
-  bool is_far(std::size_t server) const {  // on another host
-    const auto& peers = servers[server]->peers;
-    return std::any_of(peers.begin(), peers.end(), [](const exec::Channel* peer) {
-      return peer != nullptr && peer->endpoint->is_far();
-    });
-  }
   // Servers' links are the bottleneck: fewer than workers, and some on other hosts.
   bool servers_are_narrow() const {
     if (static_cast<std::size_t>(workers) <= servers.size()) return false;
-    for (std::size_t server = 0; server < servers.size(); ++server) {
-      if (is_far(server)) return true;
-    }
-    return false;
+    return std::any_of(servers.begin(), servers.end(), [](const auto& pair) {
+      const exec::Channel* server = pair->peers.back();
+      return server != nullptr && server->endpoint->is_far();
+    });
   }
 };
 

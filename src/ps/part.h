@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ps/buffers.h"
+#include "base/buffers.h"
 #include "ps/request.h"
 #include "ps/round_gate.h"
 

@@ -8,17 +8,13 @@
 
 #include "base/clock.h"
 #include "syncline/kvstore.h"
+#include "tools/bench/across_ranks.h"
 #include "tools/bench/bandwidth.h"
 
 namespace syncline::tools {
 namespace {
 
 constexpr std::size_t kDim = 64;
-
-double slowest(Communicator& world, double span) {
-  world.all_reduce(TensorView(&span, 1), ReduceOp::kMax).wait();
-  return span;
-}
 
 double since_us(Nanos begun) { return static_cast<double>(monotonic_now() - begun) / kMicrosecond; }
 
@@ -67,7 +63,7 @@ double all_reduce_us(Communicator& world, std::vector<float>& sum, const std::st
   world.barrier().wait();
   const Nanos begun = monotonic_now();
   world.all_reduce({sum.data(), sum.size()}, ReduceOp::kSum, by).wait();
-  return slowest(world, since_us(begun));
+  return max_over_ranks(world, since_us(begun));
 }
 
 // Bulk synchronous: the sum over workers of this clock.
@@ -102,7 +98,7 @@ double rows_per_s(Session& session, KVStore& kv, const KvBenchOptions& options) 
     kv.push_rows("rows", {ids.data(), ids.size()}, {gradients.data(), gradients.size()}).wait();
     kv.flush();
     kv.clock();
-    const double span = slowest(session.world(), since_us(begun));
+    const double span = max_over_ranks(session.world(), since_us(begun));
     if (i >= options.warmup) total_us += span;
   }
   const double moved =
@@ -152,7 +148,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
     world.barrier().wait();
     const Nanos begun = monotonic_now();
     push_and_pull(kv, tensors);
-    const double span = slowest(world, since_us(begun));
+    const double span = max_over_ranks(world, since_us(begun));
     const double reduction = all_reduce_us(world, sum, options.beside);
     if (i >= options.warmup) {
       spans.push_back(span);
@@ -173,9 +169,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
     if (session.rank() == 0) result.map_rows_per_s = map_rows_per_s(options);
     world.barrier().wait();
   }
-  auto wrong = static_cast<std::int64_t>(result.wrong);
-  world.all_reduce(TensorView(&wrong, 1)).wait();
-  result.wrong = static_cast<std::uint64_t>(wrong);
+  result.wrong = static_cast<std::uint64_t>(sum_over_ranks(world, result.wrong));
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "syncline/kvstore.h"
+#include "tools/bench/across_ranks.h"
 #include "tools/bench/bandwidth.h"
 
 namespace syncline::tools {
@@ -43,8 +44,7 @@ class Layers {
     std::vector<Work> pulls = pull_all(priorities, arrived);
     forward(pulls);
     Step step;
-    step.span_us = since(begun, monotonic_now());
-    session_.world().all_reduce(TensorView(&step.span_us, 1), ReduceOp::kMax).wait();
+    step.span_us = max_over_ranks(session_.world(), since(begun, monotonic_now()));
     step.first_us = since(begun, arrived.front());
     step.last_us = since(begun, arrived.back());
     return step;
@@ -142,9 +142,7 @@ KvStepsResult measure_kv_steps(Session& session, const KvBenchOptions& options) 
   result.servers = layers.servers();
   result.by_priority = medians(with);
   result.in_order = medians(without);
-  auto wrong = static_cast<std::int64_t>(result.wrong);
-  session.world().all_reduce(TensorView(&wrong, 1)).wait();
-  result.wrong = static_cast<std::uint64_t>(wrong);
+  result.wrong = static_cast<std::uint64_t>(sum_over_ranks(session.world(), result.wrong));
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "plan/partition.h"
+#include "tools/bench/across_ranks.h"
 #include "tools/bench/bandwidth.h"
 #include "tools/bench/bench_case.h"
 #include "tools/bench/format.h"
@@ -32,11 +33,6 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-double max_over_ranks(Communicator& world, double value) {
-  world.all_reduce(TensorView(&value, 1), ReduceOp::kMax).wait();
-  return value;
-}
-
 // Operations per sample that lasts so long, the same on all ranks.
 std::int64_t choose_batch(Communicator& world, BenchCase& test, int warmup, double micros,
                           std::int64_t batch_max) {
@@ -51,9 +47,7 @@ std::int64_t choose_batch(Communicator& world, BenchCase& test, int warmup, doub
 std::int64_t verify(Communicator& world, BenchCase& test, const CallOptions& call = {}) {
   test.prepare();
   test.run(call);
-  auto wrong = static_cast<std::int64_t>(test.count_wrong());
-  world.all_reduce(TensorView(&wrong, 1), ReduceOp::kSum).wait();
-  return wrong;
+  return sum_over_ranks(world, test.count_wrong());
 }
 
 Timing time_case(Communicator& world, const BenchOptions& options, std::uint64_t bytes,

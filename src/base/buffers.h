@@ -1,13 +1,14 @@
-// Buffers: memory of slices, used again while it is warm.
+// Buffers: memory for payloads, used again while it is warm.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
-namespace syncline::ps {
+namespace syncline {
 
 // Shared; whoever holds one may read it, and write to it while nobody else holds it.
 using Buffer = std::shared_ptr<std::byte>;
@@ -15,12 +16,13 @@ using Buffer = std::shared_ptr<std::byte>;
 // Confined, but buffers may be let go anywhere.
 class Buffers {
  public:
-  // 64-byte aligned, contents undefined.
+  // 64-byte aligned, contents undefined. Throws bad_alloc.
   Buffer take(std::size_t bytes) {
     for (std::size_t i = kept_.size(); i-- > 0;) {
       if (kept_[i].first != bytes || kept_[i].second.use_count() != 1) continue;
       Buffer found = std::move(kept_[i].second);
       kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+      kept_bytes_ -= bytes;
       return found;
     }
     const std::size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -31,14 +33,20 @@ class Buffers {
   }
   // For a later take() of the same length.
   void give(Buffer buffer, std::size_t bytes) {
-    if (kept_.size() >= kKeptMax) kept_.erase(kept_.begin());
     kept_.emplace_back(bytes, std::move(buffer));
+    kept_bytes_ += bytes;
+    while (kept_.size() > kKeptMax || kept_bytes_ > kKeptBytesMax) {
+      kept_bytes_ -= kept_.front().first;
+      kept_.erase(kept_.begin());
+    }
   }
 
  private:
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kKeptMax = 32;
-  std::vector<std::pair<std::size_t, Buffer>> kept_;
+  static constexpr std::size_t kKeptBytesMax = 64 << 20;
+  std::vector<std::pair<std::size_t, Buffer>> kept_;  // lengths; the oldest first
+  std::size_t kept_bytes_ = 0;
 };
 
-}  // namespace syncline::ps
+}  // namespace syncline
