@@ -210,6 +210,19 @@ class KVStore {
   // kFailedPrecondition.
   void finish();
 
+  // Everything in the store, optimiser state too, as a safetensors file (docs/kvstore.md), which
+  // any number of servers reads. All workers call it; worker 0 writes, on its host, and returns
+  // when the file is there under its name. It is a pull of every key: bulk synchronous stores save
+  // exactly the clocks below this one (of a key that was pushed in this clock: this one too),
+  // others what has arrived. Blocks; throws Error. A file of the same name stays whole until the
+  // new one is.
+  void save(const std::string& path);
+  // In place of the first init(): makes the file's keys and tables with their values, which a later
+  // init() or create_table() of the same shape leaves as they are. All workers call it; worker 0
+  // reads. Needs the set_optimizer() that the file was saved with, of the same kind. Clocks begin
+  // at 0 again. Blocks. kInvalidArgument: no such file; kCorrupt: it does not verify.
+  void load(const std::string& path);
+
   int servers() const;
   std::vector<KVServerStats> stats();  // blocks for a round trip
 

@@ -406,16 +406,11 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
 
 Result<std::shared_ptr<WorkState>> Client::begin_create(const KeyDescription& key,
                                                         const void* value, Nanos timeout) {
-  const std::vector<std::byte> body = encode(key);
-  if (body.size() > kInlineMax) {
+  if (encode(key).size() > kInlineMax) {
     return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +
                                           " slices; split the tensor into several keys");
   }
-  for (std::size_t server = 0; server < lanes_.size(); ++server) {
-    auto item = make_item(RequestKind::kCreate, {}, body);
-    item->request.key = key.key;
-    enqueue(server, std::move(item));
-  }
+  announce(key);
   const std::size_t width = size_of(key.dtype);
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];

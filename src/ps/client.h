@@ -79,6 +79,22 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<WorkState> pull_rows(const KeyDescription& table, const std::int64_t* ids,
                                        float* rows, std::size_t count, const Call& call);
 
+  // All that a server knows of a slice, or of its rows of a table from the first-th on, as
+  // slice_state.h has it: once a pull of this clock would be answered.
+  struct State {
+    std::shared_ptr<WorkState> work;
+    std::shared_ptr<std::vector<std::byte>> bytes;  // there when the Work is done
+  };
+  State read_state(const KeyDescription& key, std::size_t server, std::size_t slice,
+                   std::uint64_t first_row, const Call& call);
+  // Worker 0: a key without a value on all servers; restore() gives it one, publish() ends that.
+  void announce(const KeyDescription& key);
+  // Completes when the state has left; a refusal is in take_failure().
+  std::shared_ptr<WorkState> restore(const KeyDescription& key, std::size_t server,
+                                     std::size_t slice,
+                                     std::shared_ptr<std::vector<std::byte>> state,
+                                     const Call& call);
+
   // This worker has ended all clocks below `clock`.
   void clock(std::uint64_t clock);
   // Completes when the servers have taken all that was called before.

@@ -5,6 +5,7 @@
 
 #include "base/planted.h"
 #include "kernels/reduce.h"
+#include "ps/slice_state.h"
 
 namespace syncline::ps {
 namespace {
@@ -130,10 +131,7 @@ void DenseSlice::step(const Buffer& gradient, const UpdateRule& rule, std::uint6
   slice.count = count_;
   slice.weights = floats(value_);
   slice.gradient = floats(gradient);
-  for (; slot_count_ < slot_count(optimizer); ++slot_count_) {
-    slots_[slot_count_] = buffers_->take(wide_bytes());
-    std::fill_n(floats(slots_[slot_count_]), count_, initial_slot_value(optimizer));
-  }
+  make_slots(optimizer);
   for (std::size_t i = 0; i < slot_count_; ++i) slice.slots[i] = floats(slots_[i]);
   ++steps_;
   std::vector<SquareSums> sums;
@@ -151,6 +149,55 @@ Result<Answer> DenseSlice::answer(const WaitingPull& pull) {
     kernels::copy(type_, {answer_.get(), false}, {value_.get(), true}, count_);
   }
   return Answer{answer_, count_, type_};
+}
+
+void DenseSlice::make_slots(const optim::Optimizer& optimizer) {
+  for (; slot_count_ < slot_count(optimizer); ++slot_count_) {
+    slots_[slot_count_] = buffers_->take(wide_bytes());
+    std::fill_n(floats(slots_[slot_count_]), count_, initial_slot_value(optimizer));
+  }
+}
+
+Answer DenseSlice::state(const Request&, const UpdateRule& rule) {
+  if (steps(rule)) make_slots(*rule.optimizer);
+  Answer answer;
+  answer.type = DType::kU8;
+  answer.count = slice_state_bytes(type_, count_, slot_count_);
+  answer.data = buffers_->take(answer.count);
+  StateHeader header;
+  header.steps = steps_;
+  header.slots = static_cast<std::uint32_t>(slot_count_);
+  encode(header, {answer.data.get(), kStateHeaderBytes});
+  std::byte* out = answer.data.get() + kStateHeaderBytes;
+  out = std::copy_n(value_.get(), wide_bytes(), out);
+  for (std::size_t i = 0; i < slot_count_; ++i)
+    out = std::copy_n(slots_[i].get(), wide_bytes(), out);
+  return answer;
+}
+
+bool DenseSlice::takes_state(std::uint64_t bytes) const {
+  return bytes <= slice_state_bytes(type_, count_, kSlotsMax);
+}
+
+Status DenseSlice::restore(std::span<const std::byte> state) {
+  const auto header = decode_state(state);
+  if (!header.ok()) return header.status();
+  const std::size_t slots = header->slots;
+  if (state.size() != slice_state_bytes(type_, count_, slots) ||
+      (slots > 0 && wide_type() != DType::kF32)) {
+    return Status(Code::kCorrupt, "the state of another slice");
+  }
+  const std::byte* from = state.data() + kStateHeaderBytes;
+  Buffer value = buffers_->take(wide_bytes());
+  std::copy_n(from, wide_bytes(), value.get());
+  replace(std::move(value));
+  for (slot_count_ = 0; slot_count_ < slots; ++slot_count_) {
+    from += wide_bytes();
+    slots_[slot_count_] = buffers_->take(wide_bytes());
+    std::copy_n(from, wide_bytes(), slots_[slot_count_].get());
+  }
+  steps_ = header->steps;
+  return {};
 }
 
 PartSizes DenseSlice::sizes() const {

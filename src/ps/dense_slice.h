@@ -27,6 +27,9 @@ class DenseSlice : public Part {
   void close(std::uint64_t clock, const UpdateRule& rule) override;
   void apply(Contribution contribution, const UpdateRule& rule) override;
   Result<Answer> answer(const WaitingPull& pull) override;
+  Answer state(const Request& request, const UpdateRule& rule) override;
+  bool takes_state(std::uint64_t bytes) const override;
+  Status restore(std::span<const std::byte> state) override;
   PartSizes sizes() const override;
 
  private:
@@ -45,6 +48,7 @@ class DenseSlice : public Part {
   Buffer writable(Buffer value);
   void step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age);
   void replace(Buffer value);
+  void make_slots(const optim::Optimizer& optimizer);
 
   int workers_;
   DType type_;

@@ -24,7 +24,7 @@ struct Contribution {
 
 struct Answer {
   Buffer data;
-  std::size_t count = 0;  // elements
+  std::size_t count = 0;  // elements; bytes of a state
   DType type = DType::kF32;
 };
 
@@ -77,6 +77,12 @@ class Part {
   // Applies it at once.
   virtual void apply(Contribution contribution, const UpdateRule& rule) = 0;
   virtual Result<Answer> answer(const WaitingPull& pull) = 0;
+  // What answers a state; where an optimiser is set its slots are there, stepped or not.
+  virtual Answer state(const Request& request, const UpdateRule& rule) = 0;
+  // A restore of so many bytes fits.
+  virtual bool takes_state(std::uint64_t bytes) const = 0;
+  // kCorrupt: it is none of this part.
+  virtual Status restore(std::span<const std::byte> state) = 0;
   virtual PartSizes sizes() const = 0;
 
   RoundGate gate;

@@ -117,7 +117,8 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   request.count = in.get<std::uint64_t>();
   request.samples = get_double(in);
   const bool known = version == kRequestVersion && kind >= 1 &&
-                     kind <= static_cast<std::uint8_t>(RequestKind::kStats) && dtype < kDTypeCount;
+                     kind <= static_cast<std::uint8_t>(RequestKind::kRestore) &&
+                     dtype < kDTypeCount;
   const bool plain =
       flags <= (kSeparate | kContinues | kAnswers) && reserved == 0 &&
       (!request.answers || (request.kind == RequestKind::kPush && request.tag < INT32_MAX));

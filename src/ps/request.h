@@ -51,6 +51,9 @@ enum class RequestKind : std::uint8_t {
   kPushRows = 12,  // payload: count ids (i64), then their gradients (f32)
   kPullRows = 13,  // inline: count ids (i64); answer: their rows (f32); none to count 0
   kStats = 14,     // answer: ServerStats
+  // Files (slice_state.h). A state waits as a pull of the same key would.
+  kState = 15,    // answer: the slice's state; of a table: of some rows, from the count-th on
+  kRestore = 16,  // payload: count bytes of such a state. Worker 0 only, before kPublish
 };
 
 struct Request {

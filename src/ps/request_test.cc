@@ -86,7 +86,7 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
   const struct {
     std::size_t at;
     unsigned char value;
-  } changes[] = {{0, 0},    {0, 2},  {1, 0},  {1, 15}, {12, 1}, {15, 0x80}, {20, kDTypeCount},
+  } changes[] = {{0, 0},    {0, 2},  {1, 0},  {1, 17}, {12, 1}, {15, 0x80}, {20, kDTypeCount},
                  {21, 8},   {22, 1}, {23, 1}, {24, 9}, {24, 7}, {28, 1},    {31, 1},
                  {55, 0x7f}};
   for (const auto& change : changes) {

@@ -15,6 +15,17 @@ constexpr std::size_t kOptimizersMax = 1 << 16;
 
 Status refusal(Code code, std::string why) { return Status(code, std::move(why)); }
 
+// What worker 0 makes a key with.
+bool is_first_value(const Request& request) {
+  return request.kind == RequestKind::kAssign || request.kind == RequestKind::kRestore;
+}
+
+Result<std::size_t> payload_bytes(const Part& part, const Request& request) {
+  if (request.kind != RequestKind::kRestore) return part.push_bytes(request);
+  if (part.takes_state(request.count)) return static_cast<std::size_t>(request.count);
+  return Status(Code::kCorrupt, "has a state of " + std::to_string(request.count) + " bytes");
+}
+
 // What a request costs while it waits for others.
 std::size_t waiting_cost(const Request& request) { return sizeof(Request) + request.inlined; }
 
@@ -54,7 +65,7 @@ Status ServerCore::open(int worker, const Request& request, Inline body) {
 
 Status ServerCore::serve(Store& store, int worker, const Request& request, Inline body) {
   const bool makes = request.kind == RequestKind::kCreate || request.kind == RequestKind::kAssign ||
-                     request.kind == RequestKind::kPublish;
+                     request.kind == RequestKind::kPublish || request.kind == RequestKind::kRestore;
   if (makes && worker != 0) return refusal(Code::kCorrupt, "only worker 0 makes keys");
   switch (request.kind) {
     case RequestKind::kOpen:
@@ -70,9 +81,11 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
     case RequestKind::kAssign:
     case RequestKind::kPush:
     case RequestKind::kPushRows:
+    case RequestKind::kRestore:
       return push(store, worker, request, body);
     case RequestKind::kPull:
     case RequestKind::kPullRows:
+    case RequestKind::kState:
       return pull(store, worker, request, body);
     case RequestKind::kClock: {
       const Status status = store.clocks.advance(worker, request.clock);
@@ -210,7 +223,7 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
   // The payload comes all the same, so that a refusal of it would have to take it too.
   const Status fits = check_push(store, part, worker, request);
   if (!fits.ok()) return fits;
-  const auto bytes = part->push_bytes(request);
+  const Result<std::size_t> bytes = payload_bytes(*part, request);
   if (!bytes.ok()) return refusal(Code::kCorrupt, "a push that " + bytes.status().message());
   if (request.separate ? !body.empty() : body.size() != bytes.value()) {
     return refusal(Code::kCorrupt, "a push that is not as long as it says");
@@ -221,7 +234,7 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
   payload.bytes = bytes.value();
   payload.data = buffers_.take(payload.bytes);
   Status late;
-  if (request.kind != RequestKind::kAssign) {
+  if (!is_first_value(request)) {
     const auto layer = place_push(store, *part, worker, request);
     late = layer.status();
     payload.layer = layer.ok() ? layer.value() : -1;
@@ -254,11 +267,12 @@ Request ServerCore::pull_behind(const Request& push) {
 Status ServerCore::check_push(const Store& store, const Part* part, int worker,
                               const Request& request) const {
   if (part == nullptr) return refusal(Code::kCorrupt, "a push to a slice that is not here");
-  if (part->is_table() != (request.kind == RequestKind::kPushRows)) {
+  if (request.kind != RequestKind::kRestore &&
+      part->is_table() != (request.kind == RequestKind::kPushRows)) {
     return refusal(Code::kCorrupt, "a push of rows to a tensor, or of a tensor to a table");
   }
-  if (request.kind == RequestKind::kAssign) {
-    if (!part->has_value()) return {};
+  if (is_first_value(request)) {
+    if (!part->has_value() || part->is_table()) return {};
     return refusal(Code::kCorrupt, "a first value for a slice that has one");
   }
   if (!part->has_value()) return refusal(Code::kCorrupt, "a push to a slice without a value");
@@ -287,7 +301,7 @@ void ServerCore::on_payload(std::uint64_t id, bool arrived) {
   payloads_.erase(at);
   const int worker = payload.worker;
   const Request request = payload.request;
-  const bool counted = payload.layer >= 0 && request.kind != RequestKind::kAssign;
+  const bool counted = payload.layer >= 0 && !is_first_value(request);
   if (arrived) {
     take_in(std::move(payload));
   } else if (counted) {
@@ -312,6 +326,11 @@ void ServerCore::take_in(Payload payload) {
   Part& part = *find_part(store, request);
   if (request.kind == RequestKind::kAssign) {
     static_cast<DenseSlice&>(part).assign(std::move(payload.data));
+    return;
+  }
+  if (request.kind == RequestKind::kRestore) {
+    const Status restored = part.restore({payload.data.get(), payload.bytes});
+    if (!restored.ok()) refuse(payload.worker, request, restored);
     return;
   }
   Contribution contribution;
@@ -346,19 +365,21 @@ void ServerCore::take_in(Payload payload) {
 Status ServerCore::pull(Store& store, int worker, const Request& request, Inline body) {
   Part* const part = find_part(store, request);
   if (part == nullptr) return refusal(Code::kCorrupt, "a pull from a slice that is not here");
-  if (part->is_table() != (request.kind == RequestKind::kPullRows) || !part->has_value()) {
+  const bool asks_state = request.kind == RequestKind::kState;
+  if ((!asks_state && part->is_table() != (request.kind == RequestKind::kPullRows)) ||
+      !part->has_value() || (asks_state && !body.empty())) {
     return refusal(Code::kCorrupt, "a pull that does not fit its key");
   }
   WaitingPull pull;
   pull.worker = worker;
   pull.request = request;
-  if (part->is_table() && request.count == 0 &&
+  if (!asks_state && part->is_table() && request.count == 0 &&
       body.empty()) {  // news only: of other servers' rows
     part->gate.note_pull(worker, request.clock);
     settle(store, *part);
     return {};
   }
-  if (part->is_table()) {
+  if (part->is_table() && !asks_state) {
     const Status read = read_ids(static_cast<TablePart&>(*part), pull, body);
     if (!read.ok()) return read;
   }
@@ -401,10 +422,12 @@ void ServerCore::answer_pulls(const Store& store, Part& part) {
       return false;
     }
     let_go(pull.worker, waiting_cost(pull.request));
-    auto answer = part.answer(pull);
-    const std::size_t bytes = answer->count * size_of(answer->type);
+    Answer answer = pull.request.kind == RequestKind::kState
+                        ? part.state(pull.request, rule_at(store, pull.request.clock))
+                        : part.answer(pull).value();
+    const std::size_t bytes = answer.count * size_of(answer.type);
     actions_.replies.push_back(
-        {pull.worker, pull.request.tag, pull.request.priority, std::move(answer->data), bytes});
+        {pull.worker, pull.request.tag, pull.request.priority, std::move(answer.data), bytes});
     return true;
   });
 }
@@ -567,7 +590,8 @@ void ServerCore::refuse(int worker, const Request& request, const Status& why) {
   std::string text = why.message();
   const bool of_key = request.kind == RequestKind::kPush || request.kind == RequestKind::kPull ||
                       request.kind == RequestKind::kPushRows ||
-                      request.kind == RequestKind::kPullRows;
+                      request.kind == RequestKind::kPullRows ||
+                      request.kind == RequestKind::kState || request.kind == RequestKind::kRestore;
   if (of_key) {
     const auto store = stores_.find(request.store);
     if (store != stores_.end()) text = key_name(store->second, request) + ": " + text;
@@ -578,7 +602,7 @@ void ServerCore::refuse(int worker, const Request& request, const Status& why) {
   const bool awaited = request.kind == RequestKind::kOpen || request.kind == RequestKind::kLookup ||
                        request.kind == RequestKind::kPull ||
                        request.kind == RequestKind::kPullRows ||
-                       request.kind == RequestKind::kFlush;
+                       request.kind == RequestKind::kState || request.kind == RequestKind::kFlush;
   if (awaited) reply(worker, request, {});
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "ps/slice_state.h"
+
 namespace syncline::ps {
 namespace {
 
@@ -288,6 +290,49 @@ TEST_F(HandServer, AStoreThatAllHaveLeftHoldsNothing) {
   ASSERT_EQ(actions.replies.size(), 1u);
   const auto stats = decode_stats({actions.replies[0].data.get(), actions.replies[0].bytes});
   EXPECT_EQ(stats->keys, 0u);
+}
+
+// A state waits as a pull does, and gives another server the same slice.
+TEST_F(HandServer, StatesGoToOtherServers) {
+  ask(0, RequestKind::kOptimizer, encode(optim::Sgd(0.5).momentum(0.5)));
+  make_key();
+  EXPECT_TRUE(push(0, 4).ok());
+  ask(0, RequestKind::kState);
+  EXPECT_TRUE(core->take_actions().replies.empty()) << "worker 1 may still push";
+  ask(1, RequestKind::kClock, {}, 1);
+  const auto replies = core->take_actions().replies;
+  ASSERT_EQ(replies.size(), 1U);
+  const std::vector<std::byte> state(replies[0].data.get(),
+                                     replies[0].data.get() + replies[0].bytes);
+  ASSERT_EQ(state.size(), kStateHeaderBytes + 2 * sizeof(float));
+  EXPECT_EQ(decode_state(state)->steps, 1U);
+
+  open_all({});
+  ask(0, RequestKind::kOptimizer, encode(optim::Sgd(0.5).momentum(0.5)));
+  ask(0, RequestKind::kCreate, encode(describe(1)));
+  Request restore = of(RequestKind::kRestore);
+  restore.count = state.size();
+  EXPECT_TRUE(send(0, restore, state).ok());
+  EXPECT_EQ(pull(1), -2);
+}
+
+// Neither lengths that are impossible nor states of something else change anything.
+TEST_F(HandServer, StatesThatDoNotFitAreRefused) {
+  ask(0, RequestKind::kCreate, encode(describe(1)));
+  Request restore = of(RequestKind::kRestore);
+  restore.count = std::uint64_t{1} << 40;
+  restore.separate = true;
+  EXPECT_EQ(send(0, restore).code(), Code::kCorrupt);
+  std::vector<std::byte> state(kStateHeaderBytes + 2 * sizeof(float));
+  encode(StateHeader{}, state);
+  restore = of(RequestKind::kRestore);
+  restore.count = state.size();
+  EXPECT_TRUE(send(0, restore, state).ok());
+  const auto notes = core->take_actions().replies;
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(decode_error({notes[0].data.get(), notes[0].bytes})->code, Code::kCorrupt);
+  EXPECT_EQ(send(1, restore, state).code(), Code::kCorrupt) << "only worker 0 makes keys";
+  EXPECT_TRUE(push(0, 3, 0, RequestKind::kAssign).ok()) << "it has no value yet";
 }
 
 }  // namespace

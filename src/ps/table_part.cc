@@ -7,6 +7,7 @@
 #include "base/splitmix.h"
 #include "kernels/reduce.h"
 #include "plan/canonical.h"
+#include "ps/slice_state.h"
 
 namespace syncline::ps {
 namespace {
@@ -29,9 +30,16 @@ int server_of_row(std::int64_t id, int servers) {
   return static_cast<int>(mix(static_cast<std::uint64_t>(id)) % static_cast<unsigned>(servers));
 }
 
-void fill_row(const RowInit& init, std::uint32_t table, std::int64_t id, float* row,
+// FNV-1a. Not the key's number, which depends on what was made before it.
+std::uint64_t table_seed(const std::string& table) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : table) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+void fill_row(const RowInit& init, std::uint64_t table_seed, std::int64_t id, float* row,
               std::size_t count) {
-  const std::uint64_t base = mix(mix(init.seed ^ mix(table)) ^ static_cast<std::uint64_t>(id));
+  const std::uint64_t base = mix(mix(init.seed ^ mix(table_seed)) ^ static_cast<std::uint64_t>(id));
   for (std::size_t i = 0; i < count; ++i) {
     const double u = unit(mix(base + 2 * i));
     double value = init.a;
@@ -51,19 +59,16 @@ TablePart::TablePart(int workers, const Rules& rules, bool immediate, KeyDescrip
       key_(std::move(key)),
       buffers_(&buffers) {}
 
-std::size_t TablePart::slots() const {
-  if (!key_.optimizer.has_value()) return 0;
-  return slot_count(*key_.optimizer) *
-         (key_.optimizer->kind() == optim::Kind::kRowwiseAdagrad ? 1 : dim());
-}
+std::size_t TablePart::slots() const { return row_slot_values(key_); }
 
 TablePart::Row& TablePart::row(std::int64_t id) {
   const auto [at, made] = rows_.try_emplace(id);
   Row& found = at->second;
   if (!made) return found;
+  in_order_.push_back(id);
   const float start = key_.optimizer.has_value() ? initial_slot_value(*key_.optimizer) : 0;
   found.values.assign(dim() + slots(), start);
-  fill_row(key_.init, key_.key, id, found.values.data(), dim());
+  fill_row(key_.init, seed_, id, found.values.data(), dim());
   return found;
 }
 
@@ -225,6 +230,54 @@ Result<Answer> TablePart::answer(const WaitingPull& pull) {
     std::copy_n(row(ids[i]).values.data(), dim(), out + i * dim());
   }
   return answer;
+}
+
+Answer TablePart::state(const Request& request, const UpdateRule&) {
+  const std::size_t there = in_order_.size();
+  const auto first = static_cast<std::size_t>(std::min<std::uint64_t>(request.count, there));
+  const std::size_t count = std::min(there - first, rows_of_a_state(key_));
+  Answer answer;
+  answer.type = DType::kU8;
+  answer.count = kStateHeaderBytes + count * row_state_bytes(key_);
+  answer.data = buffers_->take(answer.count);
+  StateHeader header;
+  header.rows_there = there;
+  header.rows = count;
+  encode(header, {answer.data.get(), kStateHeaderBytes});
+  auto* ids = reinterpret_cast<std::int64_t*>(answer.data.get() + kStateHeaderBytes);
+  auto* steps = reinterpret_cast<std::uint64_t*>(ids + count);
+  auto* values = reinterpret_cast<float*>(steps + count);
+  for (std::size_t i = 0; i < count; ++i) {
+    ids[i] = in_order_[first + i];
+    const Row& row = rows_.at(ids[i]);
+    steps[i] = row.steps;
+    values = std::copy(row.values.begin(), row.values.end(), values);
+  }
+  return answer;
+}
+
+bool TablePart::takes_state(std::uint64_t bytes) const { return bytes <= state_bytes_max(key_, 0); }
+
+Status TablePart::restore(std::span<const std::byte> state) {
+  const auto header = decode_state(state);
+  if (!header.ok()) return header.status();
+  const auto count = static_cast<std::size_t>(header->rows);
+  if (count > rows_of_a_state(key_) ||
+      state.size() != kStateHeaderBytes + count * row_state_bytes(key_)) {
+    return Status(Code::kCorrupt, "rows of another table");
+  }
+  const auto* ids = reinterpret_cast<const std::int64_t*>(state.data() + kStateHeaderBytes);
+  const auto* steps = reinterpret_cast<const std::uint64_t*>(ids + count);
+  const auto* values = reinterpret_cast<const float*>(steps + count);
+  const std::string bad = refuse_ids(ids, count);
+  if (!bad.empty()) return Status(Code::kCorrupt, bad);
+  const std::size_t width = dim() + slots();
+  for (std::size_t i = 0; i < count; ++i, values += width) {
+    Row& restored = row(ids[i]);
+    restored.steps = steps[i];
+    restored.values.assign(values, values + width);
+  }
+  return {};
 }
 
 PartSizes TablePart::sizes() const {

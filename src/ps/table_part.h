@@ -12,8 +12,10 @@ namespace syncline::ps {
 
 // Which server has the row.
 int server_of_row(std::int64_t id, int servers);
+// Of the table's name.
+std::uint64_t table_seed(const std::string& table);
 // The values of a new row.
-void fill_row(const RowInit& init, std::uint32_t table, std::int64_t id, float* row,
+void fill_row(const RowInit& init, std::uint64_t table_seed, std::int64_t id, float* row,
               std::size_t count);
 
 // Confined. f32. The client sums the gradients of ids that repeat in a push. Contributions to a
@@ -29,6 +31,9 @@ class TablePart : public Part {
   void close(std::uint64_t clock, const UpdateRule& rule) override;
   void apply(Contribution contribution, const UpdateRule& rule) override;
   Result<Answer> answer(const WaitingPull& pull) override;
+  Answer state(const Request& request, const UpdateRule& rule) override;
+  bool takes_state(std::uint64_t bytes) const override;
+  Status restore(std::span<const std::byte> state) override;
   PartSizes sizes() const override;
 
   // Of the answer to a pull.
@@ -55,8 +60,10 @@ class TablePart : public Part {
 
   int workers_;
   KeyDescription key_;
+  std::uint64_t seed_ = table_seed(key_.name);
   Buffers* buffers_;
   std::unordered_map<std::int64_t, Row> rows_;
+  std::vector<std::int64_t> in_order_;  // ids, as their rows came to be
   std::map<std::uint64_t, std::vector<Contribution>> rounds_;
 };
 

@@ -81,6 +81,8 @@ void KVStore::clock() { impl_->clock(); }
 std::uint64_t KVStore::current_clock() const { return impl_->current_clock(); }
 void KVStore::flush() { impl_->flush(); }
 void KVStore::finish() { impl_->finish(); }
+void KVStore::save(const std::string& path) { impl_->save(path); }
+void KVStore::load(const std::string& path) { impl_->load(path); }
 int KVStore::servers() const { return impl_->servers(); }
 std::vector<KVServerStats> KVStore::stats() { return impl_->stats(); }
 

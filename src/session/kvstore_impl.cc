@@ -102,7 +102,8 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
     }
     whole_tensors_ = ps::needs_norms(optimizer);
     clock = clock_;
-    first = !std::exchange(has_optimizer_, true);
+    first = !optimizer_.has_value();
+    optimizer_ = optimizer;
   }
   if (first) {
     throw_if_error(client_->set_optimizer(optimizer, clock, timeout_));
@@ -123,6 +124,20 @@ void KVStore::Impl::agree(const ps::KeyDescription& mine, const ps::KeyDescripti
                    shape_text(mine.count, mine.dtype) + "; its value stays");
 }
 
+// None of a table, whose rows say themselves where they are.
+std::vector<ps::PlacedSlice> KVStore::Impl::place(const ps::KeyDescription& key,
+                                                  std::optional<int> server) {
+  if (key.table) return {};
+  bool whole = false;
+  {
+    MutexLock lock(mutex_);
+    whole = whole_tensors_;
+  }
+  const std::size_t width = size_of(key.dtype);
+  return whole ? placement_.add_whole(key.count, width, server)
+               : placement_.add(key.count, width, server);
+}
+
 void KVStore::Impl::make(ps::KeyDescription key, const void* value, std::optional<int> server) {
   MutexLock making(making_);
   std::optional<ps::KeyDescription> known;
@@ -134,16 +149,7 @@ void KVStore::Impl::make(ps::KeyDescription key, const void* value, std::optiona
   if (known.has_value()) return agree(key, *known);
   if (worker_ == 0) {
     key.key = next_key_++;
-    if (!key.table) {
-      bool whole = false;
-      {
-        MutexLock lock(mutex_);
-        whole = whole_tensors_;
-      }
-      const auto width = size_of(key.dtype);
-      key.slices = whole ? placement_.add_whole(key.count, width, server)
-                         : placement_.add(key.count, width, server);
-    }
+    key.slices = place(key, server);
     throw_if_error(client_->create(key, value, timeout_).with_operation("init '" + key.name + "'"));
   } else {
     auto found = client_->lookup(key.name, timeout_);

@@ -3,7 +3,9 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "ps/client.h"
@@ -35,6 +37,8 @@ class KVStore::Impl {
   std::uint64_t current_clock();
   void flush();
   void finish();
+  void save(const std::string& path);
+  void load(const std::string& path);
   int servers() const { return client_->servers(); }
   std::vector<KVServerStats> stats();
 
@@ -45,6 +49,8 @@ class KVStore::Impl {
   ps::KeyDescription find_for(const std::string& key, ConstTensorView view, const char* what);
   void check_open(const std::string& operation);
   void make(ps::KeyDescription key, const void* value, std::optional<int> server);
+  std::vector<ps::PlacedSlice> place(const ps::KeyDescription& key, std::optional<int> server)
+      SYNCLINE_REQUIRES(making_);
   void agree(const ps::KeyDescription& mine, const ps::KeyDescription& theirs);
   ps::Client::Call call_of(int priority, double samples);
   void throw_failure();
@@ -61,7 +67,7 @@ class KVStore::Impl {
   std::map<std::string, ps::KeyDescription> keys_ SYNCLINE_GUARDED_BY(mutex_);
   std::uint64_t clock_ SYNCLINE_GUARDED_BY(mutex_) = 0;
   bool whole_tensors_ SYNCLINE_GUARDED_BY(mutex_) = false;  // the optimiser needs norms
-  bool has_optimizer_ SYNCLINE_GUARDED_BY(mutex_) = false;
+  std::optional<optim::Optimizer> optimizer_ SYNCLINE_GUARDED_BY(mutex_);
   bool finished_ SYNCLINE_GUARDED_BY(mutex_) = false;
 };
 

@@ -13,8 +13,8 @@ LEVELS = {
     "transport": 4,
     "cluster": 5, "observe": 5,
     "exec": 6,
-    "collective": 7, "ps": 7,
-    "session": 8, "data": 8, "checkpoint": 8,
+    "collective": 7, "ps": 7, "checkpoint": 7,  # files of tensors: stores of a session write them too
+    "session": 8, "data": 8,
     "torch": 9,
     "tools": 10,
 }
