@@ -19,11 +19,12 @@ float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.get
 }  // namespace
 
 DenseSlice::DenseSlice(int workers, const Rules& rules, bool immediate, DType type,
-                       std::size_t count, Buffers& buffers)
+                       std::size_t count, bool cut, Buffers& buffers)
     : Part(workers, rules, immediate),
       workers_(workers),
       type_(type),
       count_(count),
+      cut_(cut),
       buffers_(&buffers) {}
 
 DType DenseSlice::wide_type() const { return kernels::accumulate_type(type_); }
@@ -82,13 +83,13 @@ void DenseSlice::keep(Contribution contribution) {
   round.sum.add(contribution.worker, contribution.layer, std::move(contribution.data), wide);
 }
 
-void DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
+bool DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
   const auto at = rounds_.find(clock);
-  if (at == rounds_.end()) return;
+  if (at == rounds_.end()) return true;
   Round round = std::move(at->second);
   rounds_.erase(at);
   Buffer sum = round.sum.finish();
-  if (sum == nullptr) return;
+  if (sum == nullptr) return true;
   if (rule.combine == Combine::kMeanBySamples && round.samples > 0) {
     if (round.scaled && is_float(type_)) {
       kernels::scale(wide_type(), sum.get(), sum.get(), count_, 1 / round.samples);
@@ -100,10 +101,16 @@ void DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
   if (!steps(rule)) {
     ages.count(round.age);
     replace(std::move(sum));
-    return;
+    return true;
+  }
+  if (cut_ && needs_norms(*rule.optimizer) && !SYNCLINE_PLANTED(norms_of_one_slice)) {
+    stepping_ = Stepping{clock, std::move(sum), begin_step(rule, round.age), {}};
+    advance(stepping_->optimizer, steps_, slice_of(stepping_->gradient), stepping_->sums);
+    return false;
   }
   step(sum, rule, round.age);
   buffers_->give(std::move(sum), wide_bytes());
+  return true;
 }
 
 void DenseSlice::apply(Contribution contribution, const UpdateRule& rule) {
@@ -121,23 +128,48 @@ void DenseSlice::apply(Contribution contribution, const UpdateRule& rule) {
   buffers_->give(std::move(gradient), wide_bytes());
 }
 
-void DenseSlice::step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age) {
+// Of one update: its optimiser, its number, room for its state.
+optim::Optimizer DenseSlice::begin_step(const UpdateRule& rule, std::uint64_t age) {
   ages.count(age);
   optim::Optimizer optimizer = *rule.optimizer;
   if (rule.scale_by_age) optimizer.lr(optimizer.lr() / static_cast<double>(1 + age));
-  answer_ = nullptr;
-  value_ = writable(std::move(value_));
+  make_slots(optimizer);
+  ++steps_;
+  return optimizer;
+}
+
+Slice DenseSlice::slice_of(const Buffer& gradient) {
   Slice slice;
   slice.count = count_;
   slice.weights = floats(value_);
   slice.gradient = floats(gradient);
-  make_slots(optimizer);
   for (std::size_t i = 0; i < slot_count_; ++i) slice.slots[i] = floats(slots_[i]);
-  ++steps_;
+  return slice;
+}
+
+void DenseSlice::step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age) {
+  const optim::Optimizer optimizer = begin_step(rule, age);
+  answer_ = nullptr;
+  value_ = writable(std::move(value_));
+  const Slice slice = slice_of(gradient);
   std::vector<SquareSums> sums;
   advance(optimizer, steps_, slice, sums);
   syncline::ps::apply(optimizer, steps_, needs_norms(optimizer) ? trust_ratio(optimizer, sums) : 1,
                       slice);
+}
+
+std::optional<std::uint64_t> DenseSlice::stepping() const {
+  if (!stepping_.has_value()) return std::nullopt;
+  return stepping_->clock;
+}
+
+void DenseSlice::finish_step(std::span<const SquareSums> sums) {
+  answer_ = nullptr;
+  value_ = writable(std::move(value_));
+  const double trust = trust_ratio(stepping_->optimizer, sums);
+  syncline::ps::apply(stepping_->optimizer, steps_, trust, slice_of(stepping_->gradient));
+  buffers_->give(std::move(stepping_->gradient), wide_bytes());
+  stepping_.reset();
 }
 
 Result<Answer> DenseSlice::answer(const WaitingPull& pull) {
@@ -205,6 +237,7 @@ PartSizes DenseSlice::sizes() const {
   sizes.value = value_ == nullptr ? 0 : wide_bytes();
   sizes.state = slot_count_ * wide_bytes();
   for (const auto& [clock, round] : rounds_) sizes.held += round.contributions * wide_bytes();
+  if (stepping_.has_value()) sizes.held += wide_bytes();
   return sizes;
 }
 

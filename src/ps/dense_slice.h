@@ -3,6 +3,9 @@
 
 #include <array>
 #include <map>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "ps/canonical_sum.h"
 #include "ps/part.h"
@@ -15,8 +18,10 @@ namespace syncline::ps {
 // still reads is copied before it changes.
 class DenseSlice : public Part {
  public:
+  // `cut`: others have more of its tensor. Then the round of an optimiser that needs norms waits:
+  //   close() -> stepping -> finish_step()
   DenseSlice(int workers, const Rules& rules, bool immediate, DType type, std::size_t count,
-             Buffers& buffers);
+             bool cut, Buffers& buffers);
 
   void assign(Buffer data);  // of the key's type
   bool is_table() const override { return false; }
@@ -24,7 +29,13 @@ class DenseSlice : public Part {
 
   Result<std::size_t> push_bytes(const Request& push) const override;
   void keep(Contribution contribution) override;
-  void close(std::uint64_t clock, const UpdateRule& rule) override;
+  bool close(std::uint64_t clock, const UpdateRule& rule) override;
+  bool waits_for_norms() const override { return stepping_.has_value(); }
+  // The clock whose round waits for the tensor's norms.
+  std::optional<std::uint64_t> stepping() const;
+  const std::vector<SquareSums>& own_sums() const { return stepping_->sums; }
+  // `sums`: of all slices, in their order.
+  void finish_step(std::span<const SquareSums> sums);
   void apply(Contribution contribution, const UpdateRule& rule) override;
   Result<Answer> answer(const WaitingPull& pull) override;
   Answer state(const Request& request, const UpdateRule& rule) override;
@@ -40,6 +51,12 @@ class DenseSlice : public Part {
     std::uint64_t age = 0;
     bool scaled = false;
   };
+  struct Stepping {
+    std::uint64_t clock = 0;
+    Buffer gradient;
+    optim::Optimizer optimizer;
+    std::vector<SquareSums> sums;
+  };
   DType wide_type() const;
   // Optimisers know f32 weights; values of other types are sums in every store.
   bool steps(const UpdateRule& rule) const;
@@ -47,12 +64,15 @@ class DenseSlice : public Part {
   Buffer widen(Buffer data);
   Buffer writable(Buffer value);
   void step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age);
+  optim::Optimizer begin_step(const UpdateRule& rule, std::uint64_t age);
+  Slice slice_of(const Buffer& gradient);
   void replace(Buffer value);
   void make_slots(const optim::Optimizer& optimizer);
 
   int workers_;
   DType type_;
   std::size_t count_;
+  bool cut_;
   Buffers* buffers_;
   Buffer value_;   // wide
   Buffer answer_;  // in type_; value_ itself where the types are one; null: not made yet
@@ -60,6 +80,7 @@ class DenseSlice : public Part {
   std::size_t slot_count_ = 0;
   std::uint64_t steps_ = 0;
   std::map<std::uint64_t, Round> rounds_;
+  std::optional<Stepping> stepping_;
 };
 
 }  // namespace syncline::ps

@@ -58,6 +58,12 @@ struct Ages {
   }
 };
 
+// Which part of its store it is.
+struct PartPlace {
+  std::uint32_t key = 0;
+  std::uint32_t slice = 0;
+};
+
 // Confined.
 class Part {
  public:
@@ -73,7 +79,9 @@ class Part {
   virtual Result<std::size_t> push_bytes(const Request& push) const = 0;
   // Keeps it for its round.
   virtual void keep(Contribution contribution) = 0;
-  virtual void close(std::uint64_t clock, const UpdateRule& rule) = 0;
+  // False: it has begun, and goes on when its tensor's norms are known (dense_slice.h).
+  virtual bool close(std::uint64_t clock, const UpdateRule& rule) = 0;
+  virtual bool waits_for_norms() const { return false; }
   // Applies it at once.
   virtual void apply(Contribution contribution, const UpdateRule& rule) = 0;
   virtual Result<Answer> answer(const WaitingPull& pull) = 0;
@@ -85,6 +93,7 @@ class Part {
   virtual Status restore(std::span<const std::byte> state) = 0;
   virtual PartSizes sizes() const = 0;
 
+  PartPlace place;
   RoundGate gate;
   std::vector<WaitingPull> waiting;
   Ages ages;

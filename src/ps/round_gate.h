@@ -44,6 +44,10 @@ class RoundGate {
   // The oldest round, if it may close.
   std::optional<std::uint64_t> closable(const ClockTable& clocks) const;
   void close(std::uint64_t clock);
+  // Nothing of this clock is here or will come.
+  bool has_passed(std::uint64_t clock, const ClockTable& clocks) const {
+    return all_closed_below(clock + 1, clocks);
+  }
 
  private:
   struct WorkerRound {

@@ -1,5 +1,7 @@
 #include "ps/server.h"
 
+#include <algorithm>
+
 namespace syncline::ps {
 namespace {
 
@@ -10,7 +12,8 @@ constexpr std::size_t kCallsMax = 32;
 
 Server::Server(const ServerLinks& links)
     : links_(links),
-      core_(static_cast<int>(links.workers.size()), links.server),
+      core_(static_cast<int>(links.workers.size()), links.server,
+            static_cast<int>(std::max<std::size_t>(links.peers.size(), 1))),
       events_(std::make_shared<ServerEvents>(links.engine)),
       pairs_(links.workers.size()) {
   for (std::size_t w = 0; w < pairs_.size(); ++w) {
@@ -23,6 +26,7 @@ bool Server::step() {
   const auto events = events_->take();
   for (const ServerEvent& event : events) handle(event);
   drain_all();
+  if (notes_.empty() && core_.exchanges_norms()) listen_to_servers();
   submit_calls();
   return !events.empty();
 }
@@ -71,17 +75,19 @@ void Server::listen(std::size_t worker, std::size_t index) {
 }
 
 void Server::handle(const ServerEvent& event) {
-  Pair& pair = pairs_[event.worker];
   switch (event.kind) {
     case ServerEvent::Kind::kRequest:
-      pair.slots[event.id].done = true;
+      pairs_[event.worker].slots[event.id].done = true;
       if (!event.ok) lose(event.worker);
       return;
+    case ServerEvent::Kind::kNote:
+      return take_note(event);
     case ServerEvent::Kind::kPayload:
       core_.on_payload(event.id, event.ok);
       act();
       return;
     case ServerEvent::Kind::kReply: {
+      Pair& pair = pairs_[event.worker];
       const auto at = replies_.find(event.id);
       pair.in_flight -= at->second.bytes;
       pair.owed -= at->second.bytes;
@@ -144,6 +150,7 @@ void Server::receive(Receive& receive) {
 void Server::act() {
   Actions actions = core_.take_actions();
   for (Receive& each : actions.receives) receive(each);
+  for (Tell& each : actions.tells) tell(each);
   for (Reply& reply : actions.replies) {
     const auto worker = static_cast<std::size_t>(reply.worker);
     const std::uint64_t number = next_reply_++;
@@ -152,6 +159,73 @@ void Server::act() {
     replies_.emplace(number, std::move(reply));
   }
   for (std::size_t w = 0; w < pairs_.size(); ++w) send_replies(w);
+}
+
+exec::MessageRequest Server::with_server(std::size_t server, bool sends,
+                                         std::vector<std::byte>& bytes) const {
+  exec::MessageRequest request;
+  request.group = links_.peers[server].get();
+  request.sends = sends;
+  request.peer = 1 - request.group->rank;
+  request.tag = kRequestTag;
+  request.data = bytes.data();
+  request.count = bytes.size();
+  request.type = DType::kU8;
+  request.segment_bytes = links_.segment_bytes;
+  return request;
+}
+
+// What they have sent before is there still: small messages wait for their receives.
+void Server::listen_to_servers() {
+  notes_.resize(links_.peers.size());
+  for (std::size_t server = 0; server < notes_.size(); ++server) {
+    if (links_.peers[server] == nullptr) continue;
+    notes_[server].assign(kPeerSlots, Slot(0));
+    for (std::size_t i = 0; i < kPeerSlots; ++i) {
+      notes_[server][i] = Slot(kSumsNoteBytesMax);
+      listen_to(server, i);
+    }
+  }
+}
+
+void Server::listen_to(std::size_t server, std::size_t index) {
+  const Slot& slot = notes_[server][index];
+  exec::Engine::Call call;
+  call.message = with_server(server, false, *slot.bytes);
+  call.message.info = slot.info;
+  call.work = std::make_shared<WorkState>(links_.engine);
+  call.work->on_complete(
+      [events = events_, server, index, bytes = slot.bytes](const Status& status) {
+        events->post({ServerEvent::Kind::kNote, server, index, status.ok()});
+      });
+  calls_.push_back(std::move(call));
+}
+
+void Server::take_note(const ServerEvent& event) {
+  const std::size_t server = event.worker;
+  if (notes_[server].empty()) return;
+  const Slot& slot = notes_[server][event.id];
+  Status status(Code::kPeerLost, "gone");
+  if (event.ok) {
+    status = core_.on_sums(static_cast<int>(server), {slot.bytes->data(), slot.info->count});
+    if (!status.ok()) links_.log("server " + std::to_string(server) + ": " + status.message());
+  }
+  if (status.ok()) {
+    listen_to(server, event.id);
+  } else {
+    notes_[server].clear();
+    core_.on_server_gone(static_cast<int>(server));
+  }
+  act();
+}
+
+void Server::tell(Tell& tell) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(std::move(tell.bytes));
+  exec::Engine::Call call;
+  call.message = with_server(static_cast<std::size_t>(tell.server), true, *bytes);
+  call.work = std::make_shared<WorkState>(links_.engine);
+  call.work->on_complete([bytes](const Status&) {});  // whoever is gone is heard of as such
+  calls_.push_back(std::move(call));
 }
 
 void Server::send_replies(std::size_t worker) {

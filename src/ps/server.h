@@ -16,7 +16,8 @@ namespace syncline::ps {
 // its callbacks: it outlives this object and a worker that is given up.
 class Server {
  public:
-  static constexpr std::size_t kSlots = 16;  // requests of a worker that may be on their way
+  static constexpr std::size_t kPeerSlots = 4;  // notes of another server, likewise
+  static constexpr std::size_t kSlots = 16;     // requests of a worker that may be on their way
   static constexpr std::size_t kExpectedBytesMax = 4 << 20;  // of a worker's payloads at a time
   static constexpr std::size_t kReplyWindowBytes = 2 << 20;  // to a worker; behind it by priority
   // Answers of its own memory that a worker has not taken: beyond it its requests wait.
@@ -36,8 +37,9 @@ class Server {
 
  private:
   struct Slot {
-    std::shared_ptr<std::vector<std::byte>> bytes =
-        std::make_shared<std::vector<std::byte>>(kRequestBytesMax);
+    explicit Slot(std::size_t room = kRequestBytesMax)
+        : bytes(std::make_shared<std::vector<std::byte>>(room)) {}
+    std::shared_ptr<std::vector<std::byte>> bytes;
     std::shared_ptr<MessageInfo> info = std::make_shared<MessageInfo>();
     bool done = false;
   };
@@ -78,6 +80,12 @@ class Server {
   void lose(std::size_t worker);
   void act();
   void receive(Receive& receive);
+  void listen_to_servers();
+  void listen_to(std::size_t server, std::size_t index);
+  void take_note(const ServerEvent& event);
+  void tell(Tell& tell);
+  exec::MessageRequest with_server(std::size_t server, bool sends,
+                                   std::vector<std::byte>& bytes) const;
   void send_replies(std::size_t worker);
 
   const ServerLinks& links_;
@@ -85,6 +93,8 @@ class Server {
   std::shared_ptr<ServerEvents> events_;
   std::vector<Pair> pairs_;
   std::size_t present_ = pairs_.size();
+  // By server: its notes, once stores need them. An empty one: it is gone, or this server.
+  std::vector<std::vector<Slot>> notes_;
   std::map<std::uint64_t, Reply> replies_;  // that are not sent whole yet
   std::uint64_t next_reply_ = 1;
   std::vector<exec::Engine::Call> calls_;  // to submit

@@ -26,9 +26,6 @@ Result<std::size_t> payload_bytes(const Part& part, const Request& request) {
   return Status(Code::kCorrupt, "has a state of " + std::to_string(request.count) + " bytes");
 }
 
-// What a request costs while it waits for others.
-std::size_t waiting_cost(const Request& request) { return sizeof(Request) + request.inlined; }
-
 }  // namespace
 
 Status ServerCore::on_request(int worker, Inline message) {
@@ -47,7 +44,8 @@ Status ServerCore::on_request(int worker, Inline message) {
 Status ServerCore::open(int worker, const Request& request, Inline body) {
   const auto rules = decode_rules(body);
   if (!rules.ok()) return rules.status();
-  const auto [store, made] = stores_.try_emplace(request.store, workers_, rules.value());
+  const auto [store, made] =
+      stores_.try_emplace(request.store, request.store, workers_, rules.value());
   if (made) {
     for (int w = 0; w < workers_; ++w) {
       if (!here_[static_cast<std::size_t>(w)]) store->second.clocks.leave(w);
@@ -121,13 +119,27 @@ Status ServerCore::create(Store& store, Inline body) {
   const bool immediate =
       store.rules.bound == kUnbounded || (store.rules.bound > 0 && (updates || d.table));
   if (d.table) {
-    key.parts[0] = std::make_unique<TablePart>(workers_, store.rules, immediate, d, buffers_);
+    auto& part = key.parts[0];
+    part = std::make_unique<TablePart>(workers_, store.rules, immediate, d, buffers_);
+    part->place = {d.key, 0};
     return {};
   }
+  const bool cut = d.slices.size() > 1;
+  const auto long_slice = [](const PlacedSlice& s) {
+    return s.count > kSquareSumsMax * kNormPiece;
+  };
+  if (cut && std::any_of(d.slices.begin(), d.slices.end(), long_slice)) {
+    store.keys.erase(at);
+    return refusal(Code::kCorrupt, "slices that are too long");
+  }
+  if (cut) key.norms.emplace(d.slices.size());
   for (std::size_t i = 0; i < d.slices.size(); ++i) {
     if (d.slices[i].server != server_) continue;
-    key.parts[static_cast<std::uint32_t>(i)] = std::make_unique<DenseSlice>(
-        workers_, store.rules, immediate, d.dtype, d.slices[i].count, buffers_);
+    const auto slice = static_cast<std::uint32_t>(i);
+    auto& part = key.parts[slice];
+    part = std::make_unique<DenseSlice>(workers_, store.rules, immediate, d.dtype,
+                                        d.slices[i].count, cut, buffers_);
+    part->place = {d.key, slice};
   }
   return {};
 }
@@ -406,14 +418,32 @@ Status ServerCore::read_ids(const TablePart& table, WaitingPull& pull, Inline bo
 
 // Closes what may close. A pull is answered as soon as it may be: when someone leaves, several
 // rounds may close at once, and each clock has its own value.
-void ServerCore::settle(Store& store, Part& part) {
+void ServerCore::settle_one(Store& store, Part& part) {
   answer_pulls(store, part);
-  while (const auto clock = part.gate.closable(store.clocks)) {
-    part.close(*clock, rule_at(store, *clock));
+  while (!part.waits_for_norms()) {
+    const auto clock = part.gate.closable(store.clocks);
+    if (!clock.has_value()) break;
+    if (!part.close(*clock, rule_at(store, *clock))) {
+      return tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
+    }
     part.gate.close(*clock);
     if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
   }
   if (SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
+  tell_of_nothing(store, part);
+  refuse_orphans(store, part);
+}
+
+// A step of one slice may be what others of its tensor wait for: they settle in turn.
+void ServerCore::settle(Store& store, Part& part) {
+  unsettled_.emplace_back(&store, &part);
+  if (std::exchange(settling_, true)) return;
+  while (!unsettled_.empty()) {
+    const auto [in, next] = unsettled_.front();
+    unsettled_.pop_front();
+    settle_one(*in, *next);
+  }
+  settling_ = false;
 }
 
 void ServerCore::answer_pulls(const Store& store, Part& part) {

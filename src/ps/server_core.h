@@ -9,13 +9,17 @@
 // more. A store comes to be with its first kOpen and stays until every worker has left.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ps/dense_slice.h"
+#include "ps/norm_exchange.h"
 #include "ps/table_part.h"
 
 namespace syncline::ps {
@@ -38,9 +42,16 @@ struct Reply {
   std::size_t bytes = 0;
 };
 
+// Tell another server: it calls on_sums() with it.
+struct Tell {
+  int server = 0;
+  std::vector<std::byte> bytes;
+};
+
 struct Actions {
   std::vector<Receive> receives;
   std::vector<Reply> replies;
+  std::vector<Tell> tells;
 };
 
 // Confined.
@@ -51,14 +62,24 @@ class ServerCore {
   // How far a push may be ahead of its worker's clock: an urgent one overtakes the news of it.
   static constexpr std::uint64_t kClocksAheadMax = 1 << 16;
 
-  ServerCore(int workers, int server)
-      : workers_(workers), server_(server), here_(workers, true), waiting_bytes_(workers) {}
+  ServerCore(int workers, int server, int servers = 1)
+      : workers_(workers),
+        server_(server),
+        servers_(servers),
+        here_(workers, true),
+        waiting_bytes_(workers) {}
 
   // A whole request message. Not ok: the worker breaks the rules, call on_gone().
   Status on_request(int worker, std::span<const std::byte> message);
   // The payload of Receive `id` is there, or never will be.
   void on_payload(std::uint64_t id, bool arrived);
   void on_gone(int worker);
+  // What another server tells (norm_exchange.h). Not ok: it breaks the rules, call
+  // on_server_gone().
+  Status on_sums(int server, std::span<const std::byte> message);
+  void on_server_gone(int server);
+  // Steps wait for what other servers tell.
+  bool exchanges_norms() const;
 
   // What is to be done now; call after each of the above.
   Actions take_actions() { return std::exchange(actions_, {}); }
@@ -76,6 +97,7 @@ class ServerCore {
   struct Key {
     KeyDescription description;
     std::map<std::uint32_t, std::unique_ptr<Part>> parts;  // by slice
+    std::optional<NormExchange> norms;                     // of tensors that are cut
   };
   struct Lookup {
     int worker;
@@ -83,7 +105,9 @@ class ServerCore {
     std::string name;
   };
   struct Store {
-    Store(int workers, const Rules& r) : rules(r), clocks(workers, r.bound) {}
+    Store(std::uint16_t n, int workers, const Rules& r)
+        : number(n), rules(r), clocks(workers, r.bound) {}
+    std::uint16_t number;
     Rules rules;
     ClockTable clocks;
     // By the clock they begin with. A worker may set several in one clock, of which the last holds;
@@ -128,6 +152,11 @@ class ServerCore {
 
   void take_in(Payload payload);
   void settle(Store& store, Part& part);
+  void settle_one(Store& store, Part& part);
+  void tell_sums(Store& store, Part& part, std::uint64_t clock, std::vector<SquareSums> sums);
+  void tell_of_nothing(Store& store, Part& part);
+  void finish_steps(Store& store, Key& key, std::uint64_t clock);
+  void refuse_orphans(Store& store, Part& part);
   void answer_pulls(const Store& store, Part& part);
   void settle_all(Store& store);
   void settle_push(const Request& request, int worker);
@@ -135,6 +164,9 @@ class ServerCore {
   static void forget_optimizers(Store& store);
   void retire(std::uint16_t number);
   // Counts what waits for others.
+  static std::size_t waiting_cost(const Request& request) {
+    return sizeof(Request) + request.inlined;
+  }
   Status wait_with(int worker, std::size_t bytes);
   void let_go(int worker, std::size_t bytes);
   UpdateRule rule_at(const Store& store, std::uint64_t clock) const;
@@ -146,6 +178,7 @@ class ServerCore {
 
   int workers_;
   int server_;
+  int servers_;
   std::vector<bool> here_;
   Buffers buffers_;
   std::map<std::uint16_t, Store> stores_;
@@ -153,6 +186,9 @@ class ServerCore {
   std::vector<Flush> flushes_;
   std::vector<std::size_t> waiting_bytes_;  // by worker
   std::uint64_t next_id_ = 1;
+  std::set<int> servers_gone_;
+  std::deque<std::pair<Store*, Part*>> unsettled_;
+  bool settling_ = false;
   Actions actions_;
 };
 

@@ -335,5 +335,143 @@ TEST_F(HandServer, StatesThatDoNotFitAreRefused) {
   EXPECT_TRUE(push(0, 3, 0, RequestKind::kAssign).ok()) << "it has no value yet";
 }
 
+// Two servers with a slice each of one tensor, by hand.
+class TwoServers : public testing::Test {
+ protected:
+  static constexpr std::size_t kElements = 2 * kNormPiece;
+
+  void SetUp() override {
+    for (int s = 0; s < 2; ++s) {
+      cores.push_back(std::make_unique<ServerCore>(2, s, 2));
+      for (int w = 0; w < 2; ++w) ask(s, w, RequestKind::kOpen, encode(Rules{}));
+      ask(s, 0, RequestKind::kOptimizer, encode(optim::Lars(0.1)));
+    }
+    KeyDescription key;
+    key.name = "w";
+    key.key = 1;
+    key.count = kElements;
+    key.slices = {{0, kNormPiece, 0}, {kNormPiece, kNormPiece, 1}};
+    for (int s = 0; s < 2; ++s) {
+      ask(s, 0, RequestKind::kCreate, encode(key));
+      give(s, 0, RequestKind::kAssign, 0, 1);
+      cores[static_cast<std::size_t>(s)]->take_actions();
+    }
+  }
+  ServerCore& core(int server) { return *cores[static_cast<std::size_t>(server)]; }
+  Status send(int server, int worker, Request request, std::span<const std::byte> body) {
+    request.key = 1;
+    request.slice = static_cast<std::uint32_t>(server);
+    request.tag = kFirstReplyTag;
+    request.inlined = static_cast<std::uint32_t>(body.size());
+    std::vector<std::byte> bytes(kRequestHeaderBytes);
+    encode(request, std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
+    bytes.insert(bytes.end(), body.begin(), body.end());
+    return core(server).on_request(worker, bytes);
+  }
+  void ask(int server, int worker, RequestKind kind, std::span<const std::byte> body = {},
+           std::uint64_t clock = 0) {
+    Request request;
+    request.kind = kind;
+    request.clock = clock;
+    EXPECT_TRUE(send(server, worker, request, body).ok());
+  }
+  void give(int server, int worker, RequestKind kind, std::uint64_t clock, float value) {
+    Request request;
+    request.kind = kind;
+    request.clock = clock;
+    request.count = kNormPiece;
+    const std::vector<float> values(kNormPiece, value);
+    EXPECT_TRUE(send(server, worker, request, std::as_bytes(std::span(values))).ok());
+  }
+  // All workers end the clock on this server.
+  void end_clock(int server, std::uint64_t clock) {
+    for (int w = 0; w < 2; ++w) ask(server, w, RequestKind::kClock, {}, clock + 1);
+  }
+  // Hands over what the servers tell each other until there is nothing; the replies of server 0.
+  std::vector<Reply> exchange() {
+    std::vector<Reply> replies;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int s = 0; s < 2; ++s) {
+        Actions actions = core(s).take_actions();
+        for (const Tell& tell : actions.tells) {
+          EXPECT_TRUE(core(tell.server).on_sums(s, tell.bytes).ok());
+          moved = true;
+        }
+        if (s == 0)
+          std::move(actions.replies.begin(), actions.replies.end(), std::back_inserter(replies));
+      }
+    }
+    return replies;
+  }
+  static float first(const Reply& reply) {
+    float value = 0;
+    std::memcpy(&value, reply.data.get(), sizeof value);
+    return value;
+  }
+  // One step of the whole tensor, gradients as given for its halves.
+  static float stepped(float left, float right) {
+    std::vector<float> weights(kElements, 1), momentum(kElements), gradient(kElements, left);
+    std::fill(gradient.begin() + kNormPiece, gradient.end(), right);
+    const Slice slice{kElements, weights.data(), {momentum.data()}, gradient.data()};
+    std::vector<SquareSums> sums;
+    advance(optim::Lars(0.1), 1, slice, sums);
+    apply(optim::Lars(0.1), 1, trust_ratio(optim::Lars(0.1), sums), slice);
+    return weights[0];
+  }
+
+  std::vector<std::unique_ptr<ServerCore>> cores;
+};
+
+TEST_F(TwoServers, StepWithTheNormsOfTheWholeTensor) {
+  for (int s = 0; s < 2; ++s) {
+    give(s, 0, RequestKind::kPush, 0, s == 0 ? 1.0F : 3.0F);
+    end_clock(s, 0);
+  }
+  ask(0, 0, RequestKind::kPull, {}, 1);
+  const auto replies = exchange();
+  ASSERT_EQ(replies.size(), 1U);
+  EXPECT_EQ(first(replies[0]), stepped(1, 3));
+}
+
+// A worker died between its slices: the other slice says that it does not step.
+TEST_F(TwoServers, ASliceThatNobodyPushedHoldsNobodyBack) {
+  give(0, 0, RequestKind::kPush, 0, 1);
+  end_clock(0, 0);
+  ask(0, 0, RequestKind::kPull, {}, 1);
+  EXPECT_TRUE(exchange().empty()) << "the other half may still come";
+  end_clock(1, 0);
+  const auto replies = exchange();
+  ASSERT_EQ(replies.size(), 1U);
+  EXPECT_NE(first(replies[0]), 1.0F);
+}
+
+TEST_F(TwoServers, PullsEndWithTheServerTheyWaitFor) {
+  give(0, 0, RequestKind::kPush, 0, 1);
+  end_clock(0, 0);
+  ask(0, 0, RequestKind::kPull, {}, 1);
+  EXPECT_TRUE(exchange().empty());
+  core(0).on_server_gone(1);
+  auto replies = exchange();
+  ASSERT_EQ(replies.size(), 2U);  // the note, then the empty answer
+  EXPECT_EQ(decode_error({replies[0].data.get(), replies[0].bytes})->code, Code::kPeerLost);
+  ask(0, 1, RequestKind::kPull, {}, 1);
+  EXPECT_EQ(exchange().size(), 2U);
+}
+
+TEST_F(TwoServers, SumsThatNobodyCanHaveSentAreRefused) {
+  const auto tell = [&](int from, const SumsNote& note) {
+    return core(0).on_sums(from, encode(note)).code();
+  };
+  EXPECT_EQ(core(0).on_sums(1, std::vector<std::byte>(5)).code(), Code::kCorrupt);
+  EXPECT_EQ(tell(1, {0, 1, 0, 0, {}}), Code::kCorrupt) << "not its slice";
+  EXPECT_EQ(tell(1, {0, 1, 7, 0, {}}), Code::kCorrupt) << "no slice";
+  EXPECT_EQ(tell(1, {0, 9, 1, 0, {}}), Code::kOk) << "of a key that has gone";
+  EXPECT_EQ(tell(1, {0, 1, 1, 0, {}}), Code::kOk);
+  EXPECT_EQ(tell(1, {0, 1, 1, 0, {}}), Code::kCorrupt) << "twice";
+  EXPECT_EQ(tell(1, {0, 1, 1, 1, {}}), Code::kOk);
+  EXPECT_EQ(tell(1, {0, 1, 1, 2, {}}), Code::kCorrupt) << "further ahead than it can be";
+}
+
 }  // namespace
 }  // namespace syncline::ps

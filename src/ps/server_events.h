@@ -14,9 +14,9 @@
 namespace syncline::ps {
 
 struct ServerEvent {
-  enum class Kind : std::uint8_t { kRequest, kPayload, kReply } kind{};
-  std::size_t worker = 0;
-  std::uint64_t id = 0;  // slot, payload or reply
+  enum class Kind : std::uint8_t { kRequest, kPayload, kReply, kNote } kind{};
+  std::size_t worker = 0;  // of a note: the server that it is from
+  std::uint64_t id = 0;    // slot, payload or reply
   bool ok = false;
 };
 

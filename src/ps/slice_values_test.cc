@@ -47,7 +47,7 @@ class SliceValues : public testing::Test {
 };
 
 TEST_F(SliceValues, AnswersStayWhatTheyWere) {
-  DenseSlice slice(2, rules, true, DType::kF32, 2, buffers);
+  DenseSlice slice(2, rules, true, DType::kF32, 2, false, buffers);
   slice.assign(floats({1, 2}));
   const Answer before = slice.answer({0, {}, nullptr}).value();
   slice.apply(from(0, floats({10, 10}), 2), {});
@@ -61,7 +61,7 @@ TEST_F(SliceValues, AnswersStayWhatTheyWere) {
 }
 
 TEST_F(SliceValues, RoundsReplaceAndMissingOnesDoNot) {
-  DenseSlice slice(3, rules, false, DType::kF32, 1, buffers);
+  DenseSlice slice(3, rules, false, DType::kF32, 1, false, buffers);
   slice.assign(floats({7}));
   slice.close(0, {});
   EXPECT_EQ(pull(slice), std::vector<float>{7});
@@ -76,7 +76,7 @@ TEST_F(SliceValues, RoundsReplaceAndMissingOnesDoNot) {
 TEST_F(SliceValues, MeanBySamples) {
   UpdateRule mean;
   mean.combine = Combine::kMeanBySamples;
-  DenseSlice slice(2, rules, false, DType::kF32, 1, buffers);
+  DenseSlice slice(2, rules, false, DType::kF32, 1, false, buffers);
   slice.assign(floats({0}));
   slice.keep(from(0, floats({1}), 1, 3));
   slice.keep(from(1, floats({5}), 1, 1));
@@ -95,7 +95,7 @@ TEST_F(SliceValues, MeanBySamples) {
 TEST_F(SliceValues, SixteenBitKeysHaveAMaster) {
   UpdateRule rule;
   rule.optimizer = &sgd;
-  DenseSlice slice(1, rules, false, DType::kBF16, 1, buffers);
+  DenseSlice slice(1, rules, false, DType::kBF16, 1, false, buffers);
   slice.assign(halves({1}));
   for (std::uint64_t clock = 0; clock < 64; ++clock) {
     Contribution each = from(0, halves({-0.0009765625f}), 1);  // 2^-10, bf16 has 2^-7 at 1
@@ -113,7 +113,7 @@ TEST_F(SliceValues, OtherTypesAreSumsInEveryStore) {
   UpdateRule rule;
   rule.optimizer = &sgd;
   for (const bool immediate : {false, true}) {
-    DenseSlice slice(1, rules, immediate, DType::kF64, 1, buffers);
+    DenseSlice slice(1, rules, immediate, DType::kF64, 1, false, buffers);
     const double one = 1, two = 2;
     Buffer first = buffers.take(8), push = buffers.take(8);
     std::memcpy(first.get(), &one, 8);
@@ -135,7 +135,7 @@ TEST_F(SliceValues, OldGradientsWeighLess) {
   UpdateRule rule;
   rule.optimizer = &sgd;
   rule.scale_by_age = true;
-  DenseSlice slice(2, rules, true, DType::kF32, 1, buffers);
+  DenseSlice slice(2, rules, true, DType::kF32, 1, false, buffers);
   slice.assign(floats({0}));
   pull(slice, 1);
   slice.apply(from(0, floats({-1}), 1), rule);

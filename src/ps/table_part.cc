@@ -164,9 +164,9 @@ void TablePart::sum_shares(std::vector<Share>& shares, const UpdateRule& rule,
   if (samples > 0) kernels::scale(DType::kF32, sum.data(), sum.data(), dim(), 1 / samples);
 }
 
-void TablePart::close(std::uint64_t clock, const UpdateRule& rule) {
+bool TablePart::close(std::uint64_t clock, const UpdateRule& rule) {
   const auto at = rounds_.find(clock);
-  if (at == rounds_.end()) return;
+  if (at == rounds_.end()) return true;
   std::map<std::int64_t, std::vector<Share>> touched;
   std::uint64_t age = 0;
   for (const Contribution& push : at->second) {
@@ -183,6 +183,7 @@ void TablePart::close(std::uint64_t clock, const UpdateRule& rule) {
     step(row(id), sum.data(), rule, age);
   }
   rounds_.erase(at);
+  return true;
 }
 
 void TablePart::apply(Contribution contribution, const UpdateRule& rule) {

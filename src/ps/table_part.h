@@ -28,7 +28,7 @@ class TablePart : public Part {
   bool has_value() const override { return true; }
   Result<std::size_t> push_bytes(const Request& push) const override;
   void keep(Contribution contribution) override;
-  void close(std::uint64_t clock, const UpdateRule& rule) override;
+  bool close(std::uint64_t clock, const UpdateRule& rule) override;
   void apply(Contribution contribution, const UpdateRule& rule) override;
   Result<Answer> answer(const WaitingPull& pull) override;
   Answer state(const Request& request, const UpdateRule& rule) override;

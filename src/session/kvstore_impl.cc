@@ -51,6 +51,7 @@ KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks lin
       client_(std::make_shared<ps::Client>(links, number)),
       share_(std::move(share)),
       worker_(links.worker),
+      bulk_(options.consistency().bound() == 0),
       timeout_(options.timeout().count() > 0 ? options.timeout().count() * kMillisecond
                                              : links.timeout),
       placement_(static_cast<int>(links.servers.size()), slice_bytes(links)) {
@@ -96,11 +97,13 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
     MutexLock lock(mutex_);
     const bool cut = std::any_of(keys_.begin(), keys_.end(),
                                  [](const auto& each) { return each.second.slices.size() > 1; });
-    if (ps::needs_norms(optimizer) && cut) {
+    const bool whole = ps::needs_norms(optimizer) && !bulk_;
+    if (whole && cut) {
       refuse_store(Code::kUnsupported, "set_optimizer",
-                   "LARS and LAMB need whole tensors: set them before the first init");
+                   "LARS and LAMB need whole tensors in this consistency: set them before the "
+                   "first init");
     }
-    whole_tensors_ = ps::needs_norms(optimizer);
+    whole_tensors_ = whole;
     clock = clock_;
     first = !optimizer_.has_value();
     optimizer_ = optimizer;

@@ -59,6 +59,7 @@ class KVStore::Impl {
   std::shared_ptr<ps::Client> client_;
   std::shared_ptr<session::StoreShare> share_;
   const int worker_;
+  const bool bulk_;
   const Nanos timeout_;
   Mutex making_;  // one key at a time, so that all are placed in one order
   ps::Placement placement_ SYNCLINE_GUARDED_BY(making_);
@@ -66,7 +67,7 @@ class KVStore::Impl {
   Mutex mutex_;
   std::map<std::string, ps::KeyDescription> keys_ SYNCLINE_GUARDED_BY(mutex_);
   std::uint64_t clock_ SYNCLINE_GUARDED_BY(mutex_) = 0;
-  bool whole_tensors_ SYNCLINE_GUARDED_BY(mutex_) = false;  // the optimiser needs norms
+  bool whole_tensors_ SYNCLINE_GUARDED_BY(mutex_) = false;  // as its optimiser needs here
   std::optional<optim::Optimizer> optimizer_ SYNCLINE_GUARDED_BY(mutex_);
   bool finished_ SYNCLINE_GUARDED_BY(mutex_) = false;
 };

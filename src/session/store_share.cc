@@ -26,7 +26,7 @@ std::uint32_t reserve_ids(Communicator::Impl& world, std::uint32_t count) {
   return static_cast<std::uint32_t>(first);
 }
 
-// `worker` and `server` by rank. A process's own pair has it alone.
+// By rank: a worker and a server, or two servers. A process's own pair has it alone.
 std::shared_ptr<exec::Group> pair_group(const exec::Group& world, std::uint32_t id, int worker,
                                         int server) {
   auto group = std::make_shared<exec::Group>();
@@ -47,7 +47,7 @@ StoreShare::StoreShare(std::shared_ptr<SessionContext> context) : context_(std::
 
 std::shared_ptr<StoreShare> StoreShare::open(Communicator::Impl& world) {
   const auto ranks = static_cast<std::uint32_t>(world.size());
-  const std::uint32_t first_id = reserve_ids(world, ranks * ranks);
+  const std::uint32_t first_id = reserve_ids(world, 2 * ranks * ranks);
   auto share = std::shared_ptr<StoreShare>(new StoreShare(world.context()));
   share->connect(*world.group(), first_id);
   share->start();
@@ -68,6 +68,18 @@ void StoreShare::connect(const exec::Group& world, std::uint32_t first_id) {
       context_->engine->add_group(group);
       if (worker == self) worker_.servers[static_cast<std::size_t>(server)] = group;
       if (server == self) server_.workers[static_cast<std::size_t>(worker)] = group;
+      groups_.push_back(std::move(group));
+    }
+  }
+  const std::uint32_t first_of_servers = first_id + static_cast<std::uint32_t>(ranks * ranks);
+  server_.peers.resize(static_cast<std::size_t>(ranks));
+  for (int low = 0; low < ranks; ++low) {
+    for (int high = low + 1; high < ranks; ++high) {
+      if (low != self && high != self) continue;
+      const auto id = first_of_servers + static_cast<std::uint32_t>(low * ranks + high);
+      auto group = pair_group(world, id, low, high);
+      context_->engine->add_group(group);
+      server_.peers[static_cast<std::size_t>(low == self ? high : low)] = group;
       groups_.push_back(std::move(group));
     }
   }

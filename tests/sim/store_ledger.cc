@@ -1,6 +1,7 @@
 #include "tests/sim/store_ledger.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/canonical.h"
 
@@ -25,6 +26,11 @@ float noise(int worker, std::size_t key, std::uint64_t clock, std::size_t layer,
   return static_cast<float>(static_cast<std::int32_t>(x & 0xffffff) - 0x800000) / 65536.0f;
 }
 
+// With norms the slices' gradients grow apart, so that none has the norm of another.
+float bend(std::size_t slice, std::uint64_t clock) {
+  return static_cast<float>(1 + (3 * slice + clock) % 4);
+}
+
 }  // namespace
 
 StoreLedger::StoreLedger(const StoreScenario& scenario)
@@ -34,13 +40,19 @@ StoreLedger::StoreLedger(const StoreScenario& scenario)
       flushed_(scenario.keys.size(),
                std::vector<std::size_t>(static_cast<std::size_t>(scenario.workers))) {}
 
-std::vector<float> StoreLedger::forged(int worker, std::size_t key, std::size_t rows) const {
+std::vector<float> StoreLedger::forged(int worker, std::size_t key, std::uint64_t clock,
+                                       std::size_t rows) const {
   const auto& description = scenario_.keys[key];
   std::vector<float> values(description.count * (description.table ? rows : 1));
   const bool descends = scenario_.optimizer && !description.table;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t element = description.table ? i % description.count : i;
     values[i] = (descends ? -1.0f : 1.0f) * digit(worker) * factor(element);
+  }
+  if (!scenario_.norms) return values;
+  for (std::size_t j = 0; j < description.slices.size(); ++j) {
+    const ps::PlacedSlice& slice = description.slices[j];
+    for (std::size_t i = 0; i < slice.count; ++i) values[slice.begin + i] *= bend(j, clock);
   }
   return values;
 }
@@ -52,7 +64,7 @@ std::vector<float> StoreLedger::push(int worker, std::size_t key, std::uint64_t 
   pushed.clock = clock;
   pushed.layer = static_cast<std::size_t>(
       std::count_if(mine.begin(), mine.end(), [&](const Pushed& p) { return p.clock == clock; }));
-  std::vector<float> values = forged(worker, key, ids.size());
+  std::vector<float> values = forged(worker, key, clock, ids.size());
   if (!scenario_.accumulates(scenario_.keys[key])) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = noise(worker, key, clock, pushed.layer, i);
@@ -127,7 +139,9 @@ std::string StoreLedger::check(const CalledPull& pull, const std::vector<float>&
       wrong = check_counts(pull, values.data() + i * key.count, 0, key.count, pull.ids[i]);
     }
   }
-  for (std::size_t i = 0; i < key.slices.size() && wrong.empty(); ++i) {
+  const bool norms = scenario_.norms && !key.table;
+  if (norms) wrong = check_norms(pull, values);
+  for (std::size_t i = 0; i < key.slices.size() && wrong.empty() && !norms; ++i) {
     const auto& slice = key.slices[i];
     const float* from = values.data() + slice.begin;
     wrong = scenario_.accumulates(key) ? check_counts(pull, from, slice.begin, slice.count, -1)
@@ -168,6 +182,49 @@ std::string StoreLedger::check_counts(const CalledPull& pull, const float* value
            std::to_string(least) + " to " + std::to_string(most);
   }
   return total >> (4 * scenario_.workers) == 0 ? "" : "has pushes of nobody";
+}
+
+// A slice's weights are one number times its elements' factors: the same steps in f64, of numbers.
+// What a dead worker's pushes were worth to each slice is not known.
+std::string StoreLedger::check_norms(const CalledPull& pull,
+                                     const std::vector<float>& values) const {
+  if (!dead_.empty()) return {};
+  const auto& slices = key_of(pull).slices;
+  std::vector<double> weights(slices.size()), squares(slices.size());
+  for (std::size_t j = 0; j < slices.size(); ++j) {
+    for (std::size_t i = 0; i < slices[j].count; ++i) {
+      const double one = factor(slices[j].begin + i);
+      squares[j] += one * one;
+    }
+  }
+  for (std::uint64_t clock = 0; clock < pull.clock + (pull.pushed ? 1 : 0); ++clock) {
+    double pushed = 0;
+    for (int worker = 0; worker < scenario_.workers; ++worker) {
+      pushed += static_cast<double>(count(pull.key, worker, clock + 1, -1) -
+                                    count(pull.key, worker, clock, -1)) *
+                static_cast<double>(digit(worker));
+    }
+    if (pushed == 0) continue;
+    double of_weights = 0, of_gradient = 0;
+    for (std::size_t j = 0; j < slices.size(); ++j) {
+      const double gradient = pushed * static_cast<double>(bend(j, clock));
+      of_weights += weights[j] * weights[j] * squares[j];
+      of_gradient += gradient * gradient * squares[j];
+    }
+    const double trust = of_weights == 0 ? 1 : kTrust * std::sqrt(of_weights / of_gradient);
+    for (std::size_t j = 0; j < slices.size(); ++j) {
+      weights[j] += trust * pushed * static_cast<double>(bend(j, clock));
+    }
+  }
+  for (std::size_t j = 0; j < slices.size(); ++j) {
+    for (std::size_t i = slices[j].begin; i < slices[j].begin + slices[j].count; ++i) {
+      const double expected = weights[j] * static_cast<double>(factor(i));
+      if (std::abs(static_cast<double>(values[i]) - expected) <= 1e-3 * expected) continue;
+      return "element " + std::to_string(i) + " is " + std::to_string(values[i]) +
+             ", must be about " + std::to_string(expected);
+    }
+  }
+  return {};
 }
 
 // The sum of one clock, bit for bit: in bulk of the newest that has ended, else of any that is

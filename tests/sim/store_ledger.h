@@ -22,13 +22,16 @@ struct CalledPull {
 
 class StoreLedger {
  public:
+  static constexpr double kTrust = 0.5;  // of Lars
+
   explicit StoreLedger(const StoreScenario& scenario);
 
   // Before the push is called: what it is to carry; `ids` of the table.
   std::vector<float> push(int worker, std::size_t key, std::uint64_t clock,
                           std::vector<std::int64_t> ids = {});
   // The same bytes as if it were one, for a push that must be refused.
-  std::vector<float> forged(int worker, std::size_t key, std::size_t rows) const;
+  std::vector<float> forged(int worker, std::size_t key, std::uint64_t clock,
+                            std::size_t rows) const;
   bool has_room(int worker, std::size_t key) const;
   CalledPull pull(int worker, std::size_t key, std::uint64_t clock,
                   std::vector<std::int64_t> ids = {}) const;
@@ -55,6 +58,7 @@ class StoreLedger {
   std::size_t count_first(std::size_t key, int worker, std::size_t first, std::int64_t row) const;
   std::string check_counts(const CalledPull& pull, const float* values, std::size_t begin,
                            std::size_t length, std::int64_t row) const;
+  std::string check_norms(const CalledPull& pull, const std::vector<float>& values) const;
   std::string check_sum(const CalledPull& pull, const float* values,
                         const ps::PlacedSlice& slice) const;
   std::vector<Sum> sums_of(std::size_t key, std::uint64_t clock,

@@ -101,6 +101,7 @@ StoreScenario store_scenario_of(std::uint64_t seed) {
     scenario.delays.push_back(dice.one_in(3) ? dice.span(0, 100 * kMillisecond) : 0);
   }
   if (scenario.workers > 1 && dice.one_in(3)) add_store_death(dice, scenario);
+  scenario.norms = scenario.is_bulk() && scenario.optimizer && dice.one_in(2);
   std::sort(scenario.network.faults.begin(), scenario.network.faults.end(),
             [](const Fault& x, const Fault& y) { return x.at < y.at; });
   return scenario;
@@ -113,8 +114,10 @@ std::string describe(const StoreScenario& scenario) {
                                 : "bound " + std::to_string(scenario.bound);
   return "seed " + std::to_string(scenario.network.seed) + ": " + std::to_string(scenario.workers) +
          " workers, " + std::to_string(scenario.servers) + " servers, " + rules +
-         (scenario.optimizer ? " with" : " without") + " an optimiser, " +
-         std::to_string(scenario.keys.size() - 1) + " keys and a table, " +
+         (scenario.norms       ? " with norms and"
+          : scenario.optimizer ? " with"
+                               : " without") +
+         " an optimiser, " + std::to_string(scenario.keys.size() - 1) + " keys and a table, " +
          std::to_string(scenario.network.faults.size()) + " faults";
 }
 

@@ -15,8 +15,9 @@ struct StoreScenario {
   int workers = 1;
   int servers = 1;
   std::uint64_t bound = 0;
-  bool uniform = false;                  // all push and pull all keys in each clock
-  bool optimizer = false;                // Sgd(1); else values are sums
+  bool uniform = false;    // all push and pull all keys in each clock
+  bool optimizer = false;  // Sgd(1); else values are sums
+  bool norms = false;      // Lars instead, in bulk: servers tell each other of squares
   std::vector<ps::KeyDescription> keys;  // dense ones, then a table
   std::vector<std::uint64_t> clocks;     // how many each worker has
   std::vector<Nanos> delays;             // of each worker, before it opens the store

@@ -33,6 +33,29 @@ std::vector<std::shared_ptr<exec::Group>> make_pairs(exec::Engine& engine,
   return pairs;
 }
 
+// The pairs of this server with the others.
+std::vector<std::shared_ptr<exec::Group>> make_server_pairs(
+    exec::Engine& engine, const StoreScenario& scenario, int self,
+    const std::vector<exec::Channel*>& peers) {
+  std::vector<std::shared_ptr<exec::Group>> pairs(static_cast<std::size_t>(scenario.servers));
+  for (int low = 0; low < scenario.servers; ++low) {
+    for (int high = low + 1; high < scenario.servers; ++high) {
+      if (low != self && high != self) continue;
+      auto group = std::make_shared<exec::Group>();
+      group->id = static_cast<std::uint32_t>(2 + scenario.workers * scenario.servers +
+                                             low * scenario.servers + high);
+      group->rank = low == self ? 0 : 1;
+      for (const int each : {scenario.workers + low, scenario.workers + high}) {
+        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
+        group->world_ranks.push_back(each);
+      }
+      engine.add_group(group);
+      pairs[static_cast<std::size_t>(low == self ? high : low)] = std::move(group);
+    }
+  }
+  return pairs;
+}
+
 }  // namespace
 
 StoreServer::StoreServer(Network& network, const StoreScenario& scenario, const Identity& identity,
@@ -47,6 +70,7 @@ void StoreServer::on_joined(std::vector<exec::Channel*> peers) {
   links_.engine = context_->engine;
   links_.server = rank_ - scenario_.workers;
   links_.workers = make_pairs(*context_->engine, scenario_, rank_, peers);
+  links_.peers = make_server_pairs(*context_->engine, scenario_, links_.server, peers);
   links_.segment_bytes = context_->staging.segment_bytes_max;
   links_.ends_with_stores = true;
   links_.log = log_;
@@ -153,7 +177,7 @@ bool StoreWorker::advance() {
     case Phase::kOpening:
       phase_ = Phase::kFinding;
       if (!scenario_.optimizer) return true;
-      step_work_ = client_->begin_optimizer(optim::Sgd(1), 0, kPatience);
+      step_work_ = client_->begin_optimizer(optimizer(), 0, kPatience);
       return true;
     case Phase::kFinding:
       if (!found()) find_next();
@@ -316,7 +340,7 @@ void StoreWorker::push(const Action& action, bool late) {
   auto ids = key.table ? random_ids() : std::vector<std::int64_t>();
   if (late && ended_.count(action.key) == 0) return;
   auto running = std::make_unique<Running>();
-  running->data = late ? ledger_.forged(rank_, action.key, ids.size())
+  running->data = late ? ledger_.forged(rank_, action.key, clock_, ids.size())
                        : ledger_.push(rank_, action.key, clock_, ids);
   running->work = key.table ? client_->push_rows(key, ids.data(), running->data.data(), ids.size(),
                                                  call(action.priority))
@@ -346,6 +370,11 @@ void StoreWorker::push_pull(const Action& action) {
   running->work =
       client_->push_pull(scenario_.keys[action.key], running->data.data(), call(action.priority));
   running_.push_back(std::move(running));
+}
+
+optim::Optimizer StoreWorker::optimizer() const {
+  if (!scenario_.norms) return optim::Sgd(1);
+  return optim::Lars(1).momentum(0).trust_coefficient(StoreLedger::kTrust);
 }
 
 void StoreWorker::flush() {

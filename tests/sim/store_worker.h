@@ -91,6 +91,7 @@ class StoreWorker : public SimProcess {
   void push(const Action& action, bool late);
   void pull(std::size_t key, int priority);
   void push_pull(const Action& action);
+  optim::Optimizer optimizer() const;
   void flush();
   void look();
   void collect();

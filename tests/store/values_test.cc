@@ -1,6 +1,7 @@
 // What a pull gives after pushes, bit for bit.
 #include <numeric>
 
+#include "ps/update.h"
 #include "tests/conformance/each_wiring.h"
 #include "tests/store/views.h"
 
@@ -105,6 +106,44 @@ TEST_P(StoreValues, PushPullInPlace) {
     kv.push_pull("x", view(x)).wait();
     EXPECT_EQ(x, std::vector<float>(300000, 3.0F));
   });
+}
+
+// The whole tensor in one place, one step for each gradient.
+std::vector<float> stepped(const optim::Optimizer& optimizer, std::vector<float> weights,
+                           const std::vector<std::vector<float>>& gradients) {
+  std::vector<float> first(weights.size()), second(weights.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const ps::Slice slice{
+        weights.size(), weights.data(), {first.data(), second.data()}, gradients[i].data()};
+    std::vector<ps::SquareSums> sums;
+    ps::advance(optimizer, i + 1, slice, sums);
+    ps::apply(optimizer, i + 1, ps::trust_ratio(optimizer, sums), slice);
+  }
+  return weights;
+}
+
+// LARS and LAMB: servers exchange the norms of what is cut over them.
+TEST_P(StoreValues, NormsOfACutTensorAreThoseOfTheWhole) {
+  for (const int workers : {1, 2, 3, 5}) {
+    run(workers, [](Session& session) {
+      for (const optim::Optimizer& optimizer :
+           {optim::Optimizer(optim::Lars(0.5)), optim::Optimizer(optim::Lamb(0.01))}) {
+        KVStore kv = session.kvstore();
+        kv.set_optimizer(optimizer);
+        std::vector<float> w(200'003, 0.5F), out(w.size());
+        kv.init("w", view(w));
+        std::vector<std::vector<float>> gradients;
+        for (int clock = 0; clock < 3; ++clock) {
+          auto gradient = pattern(w.size(), session.rank(), clock);
+          gradients.push_back(all_reduced(session, gradient));
+          kv.push_pull("w", view(gradient)).wait();
+          out = gradient;
+          kv.clock();
+        }
+        EXPECT_EQ(out, stepped(optimizer, w, gradients));
+      }
+    });
+  }
 }
 
 // Sgd on the server: w -= lr * sum.
