@@ -43,6 +43,8 @@ class RoundGate {
   bool may_read(int worker, std::uint64_t clock, bool after_push, const ClockTable& clocks) const;
   // The oldest round, if it may close.
   std::optional<std::uint64_t> closable(const ClockTable& clocks) const;
+  // Of a clock that may close: what is below it has, also where the news that it ended are behind.
+  void close_below(std::uint64_t clock) { closed_ = closed_ > clock ? closed_ : clock; }
   void close(std::uint64_t clock);
   // Nothing of this clock is here or will come.
   bool has_passed(std::uint64_t clock, const ClockTable& clocks) const {

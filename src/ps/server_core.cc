@@ -423,6 +423,8 @@ void ServerCore::settle_one(Store& store, Part& part) {
   while (!part.waits_for_norms()) {
     const auto clock = part.gate.closable(store.clocks);
     if (!clock.has_value()) break;
+    part.gate.close_below(*clock);
+    answer_pulls(store, part);
     if (!part.close(*clock, rule_at(store, *clock))) {
       return tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
     }

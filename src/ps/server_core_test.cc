@@ -335,6 +335,23 @@ TEST_F(HandServer, StatesThatDoNotFitAreRefused) {
   EXPECT_TRUE(push(0, 3, 0, RequestKind::kAssign).ok()) << "it has no value yet";
 }
 
+// Urgent requests overtake the news that clocks have ended: a pull gets the value of its clock even
+// where a later round closes before these come.
+TEST_F(HandServer, PullsSeeNoLaterClockWhereNewsAreLate) {
+  make_key();
+  core->on_gone(1);
+  EXPECT_TRUE(push(0, 5).ok());
+  ask(0, RequestKind::kClock, {}, 1);
+  core->take_actions();
+  EXPECT_EQ(pull(0, 3), -1) << "clocks 1 and 2 may not be over";
+  EXPECT_TRUE(push(0, 7, 4).ok());
+  ask(0, RequestKind::kPull, {}, 4);
+  const auto replies = core->take_actions().replies;
+  ASSERT_EQ(replies.size(), 2U);
+  EXPECT_EQ(number(replies[0]), 5);
+  EXPECT_EQ(number(replies[1]), 7);
+}
+
 // Two servers with a slice each of one tensor, by hand.
 class TwoServers : public testing::Test {
  protected:

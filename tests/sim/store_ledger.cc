@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kEver = UINT64_MAX;
 constexpr std::size_t kCountMax = 15;
+constexpr std::size_t kPushesMax = 3;  // of a worker and key in one clock, or fewer
 
 // Where values add up, a worker's pushes are counted in four bits of its own, times a factor that
 // tells elements apart: small integers, exact in any order.
@@ -228,7 +229,7 @@ std::string StoreLedger::check_norms(const CalledPull& pull,
 }
 
 // The sum of one clock, bit for bit: in bulk of the newest that has ended, else of any that is
-// within the bound. Of a dead worker any number of pushes may be in it.
+// within the bound. Of a dead worker any of its pushes may be in it: payloads overtake each other.
 std::string StoreLedger::check_sum(const CalledPull& pull, const float* values,
                                    const ps::PlacedSlice& slice) const {
   const std::uint64_t below = pull.clock + (pull.pushed && scenario_.is_bulk() ? 1 : 0);
@@ -252,7 +253,7 @@ std::string StoreLedger::check_sum(const CalledPull& pull, const float* values,
 std::vector<StoreLedger::Sum> StoreLedger::sums_of(std::size_t key, std::uint64_t clock,
                                                    const ps::PlacedSlice& slice) const {
   std::vector<Sum> sums;
-  for (std::size_t of_dead = 0; of_dead <= (dead_.empty() ? 0u : 3u); ++of_dead) {
+  for (std::size_t of_dead = 0; of_dead < (dead_.empty() ? 1u : 1u << kPushesMax); ++of_dead) {
     sums.push_back(round_sum(key, clock, slice, of_dead));
   }
   return sums;
@@ -281,7 +282,7 @@ StoreLedger::Sum StoreLedger::node(std::size_t key, std::uint64_t clock, std::si
     const bool there = std::any_of(mine.begin(), mine.end(), [&](const Pushed& each) {
       return each.clock == clock && each.layer == layer;
     });
-    if (!there || (dead_.count(first) != 0 && layer >= of_dead)) return sum;
+    if (!there || (dead_.count(first) != 0 && (of_dead >> layer & 1) == 0)) return sum;
     for (std::size_t i = 0; i < slice.count; ++i) {
       sum.push_back(noise(first, key, clock, layer, slice.begin + i));
     }
