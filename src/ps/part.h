@@ -34,6 +34,8 @@ struct WaitingPull {
   Request request;
   Buffer ids;
   bool after_push = false;  // of the same worker and clock; bulk synchronous stores
+  // Of a push that answers: its answer may go where the payload still comes from. 0: none.
+  std::uint64_t behind_payload = 0;
 };
 
 // What turns contributions into values.

@@ -252,8 +252,9 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
     payload.layer = layer.ok() ? layer.value() : -1;
   }
   if (!late.ok()) refuse(worker, request.answers ? pull_behind(request) : request, late);
+  std::uint64_t id = 0;
   if (request.separate) {
-    const std::uint64_t id = next_id_++;
+    id = next_id_++;
     actions_.receives.push_back({id, worker, request.tag, payload.data, payload.bytes});
     payloads_.emplace(id, std::move(payload));
   } else {
@@ -262,7 +263,7 @@ Status ServerCore::push(Store& store, int worker, const Request& request, Inline
   }
   if (!request.answers || !late.ok()) return {};
   const Request behind = pull_behind(request);
-  const Status asked = pull(store, worker, behind, {});
+  const Status asked = pull(store, worker, behind, {}, id);
   if (asked.ok() || asked.code() == Code::kCorrupt) return asked;
   refuse(worker, behind, asked);
   return {};
@@ -374,7 +375,8 @@ void ServerCore::take_in(Payload payload) {
   settle_push(request, payload.worker);
 }
 
-Status ServerCore::pull(Store& store, int worker, const Request& request, Inline body) {
+Status ServerCore::pull(Store& store, int worker, const Request& request, Inline body,
+                        std::uint64_t behind_payload) {
   Part* const part = find_part(store, request);
   if (part == nullptr) return refusal(Code::kCorrupt, "a pull from a slice that is not here");
   const bool asks_state = request.kind == RequestKind::kState;
@@ -385,6 +387,7 @@ Status ServerCore::pull(Store& store, int worker, const Request& request, Inline
   WaitingPull pull;
   pull.worker = worker;
   pull.request = request;
+  pull.behind_payload = behind_payload;
   if (!asks_state && part->is_table() && request.count == 0 &&
       body.empty()) {  // news only: of other servers' rows
     part->gate.note_pull(worker, request.clock);
@@ -450,7 +453,8 @@ void ServerCore::settle(Store& store, Part& part) {
 
 void ServerCore::answer_pulls(const Store& store, Part& part) {
   std::erase_if(part.waiting, [&](const WaitingPull& pull) {
-    if (!part.gate.may_read(pull.worker, pull.request.clock, pull.after_push, store.clocks)) {
+    if (payloads_.count(pull.behind_payload) > 0 ||
+        !part.gate.may_read(pull.worker, pull.request.clock, pull.after_push, store.clocks)) {
       return false;
     }
     let_go(pull.worker, waiting_cost(pull.request));

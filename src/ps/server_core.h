@@ -145,7 +145,8 @@ class ServerCore {
   Status check_push(const Store& store, const Part* part, int worker, const Request& request) const;
   Result<int> place_push(Store& store, Part& part, int worker, const Request& request);
   static Request pull_behind(const Request& push);
-  Status pull(Store& store, int worker, const Request& request, Inline body);
+  Status pull(Store& store, int worker, const Request& request, Inline body,
+              std::uint64_t behind_payload = 0);
   Status read_ids(const TablePart& table, WaitingPull& pull, Inline body);
   Status flush(int worker, const Request& request);
   void stats(const Store& store, int worker, const Request& request);

@@ -352,6 +352,23 @@ TEST_F(HandServer, PullsSeeNoLaterClockWhereNewsAreLate) {
   EXPECT_EQ(number(replies[1]), 7);
 }
 
+// push_pull() is in place: an answer that needs no payload still waits for its own.
+TEST_F(HandServer, AnswersDoNotOvertakeThePayloadTheyReplace) {
+  Rules rules;
+  rules.bound = 1;
+  open_all(rules);
+  make_key();
+  Request request = of(RequestKind::kPush);
+  request.count = 1;
+  request.separate = request.answers = true;
+  EXPECT_TRUE(send(0, request).ok());
+  last = core->take_actions();
+  ASSERT_EQ(last.receives.size(), 1U);
+  EXPECT_TRUE(last.replies.empty());
+  arrive(last.receives.front().id, 3);
+  EXPECT_EQ(core->take_actions().replies.size(), 1U);
+}
+
 // Two servers with a slice each of one tensor, by hand.
 class TwoServers : public testing::Test {
  protected:
