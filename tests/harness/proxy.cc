@@ -146,8 +146,14 @@ void Proxy::by_frames(Flow& flow, const std::byte* bytes, std::size_t count) {
     if (flow.frame.size() - at < whole) break;
     const auto begin = flow.frame.begin() + static_cast<std::ptrdiff_t>(at);
     const auto end = begin + static_cast<std::ptrdiff_t>(whole);
-    flow.waiting.insert(flow.waiting.end(), begin, end);
     at += whole;
+    const std::uint64_t drop_every = drop_acks_every;
+    const bool ack = begin[3] == static_cast<std::byte>(wire::Type::kAck);
+    if (ack && drop_every != 0 && ++flow.acks % drop_every == 0) {
+      ++acks_dropped_;
+      continue;
+    }
+    flow.waiting.insert(flow.waiting.end(), begin, end);
     ++flow.frames;
     const std::uint64_t every = repeat_every;
     // Not the resume frame: that comes once a connection.

@@ -29,6 +29,8 @@ class Proxy {
   std::atomic<std::uint64_t> flip_every{0};
   // Every so many frames from the dialling side one is sent twice, or once more later; 0: never.
   std::atomic<std::uint64_t> repeat_every{0};
+  // Every so many frames from there that only acknowledge get lost; 0: none.
+  std::atomic<std::uint64_t> drop_acks_every{0};
   // Bytes wait so long.
   std::atomic<int> delay_us{0};
   // Nothing passes, connections stay: half-open. New ones are accepted and go nowhere.
@@ -38,6 +40,7 @@ class Proxy {
 
   std::uint64_t flips() const { return flips_.load(); }
   std::uint64_t repeats() const { return repeats_.load(); }
+  std::uint64_t acks_dropped() const { return acks_dropped_.load(); }
   std::uint64_t connections() const { return connections_.load(); }
 
  private:
@@ -46,7 +49,7 @@ class Proxy {
     std::uint64_t passed = 0;        // bytes read
     std::uint64_t next_flip = 0;
     std::vector<std::byte> frame;  // of the dialling side: what came of the current frame
-    std::uint64_t frames = 0;
+    std::uint64_t frames = 0, acks = 0;
     std::vector<std::byte> late;  // a copy that comes again
     std::uint64_t late_at = 0;
   };
@@ -71,6 +74,7 @@ class Proxy {
   std::vector<std::unique_ptr<Connection>> connections_open_;
   std::atomic<std::uint64_t> flips_{0};
   std::atomic<std::uint64_t> repeats_{0};
+  std::atomic<std::uint64_t> acks_dropped_{0};
   std::atomic<std::uint64_t> connections_{0};
   std::atomic<int> cuts_wanted_{0};
   int cuts_done_ = 0;

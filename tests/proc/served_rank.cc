@@ -1,15 +1,18 @@
 // One rank of the jobs that the tests start with servers.
 //
-//   served_rank [--servers N] [--until FILE] [--fail RANK]
+//   served_rank [--servers N] [--until FILE] [--fail RANK] [--scatter SEED]
 //
-// Expects N servers, reduces until rank 0 sees FILE; rank RANK then ends with exit code 3.
+// Expects N servers, reduces until rank 0 sees FILE; rank RANK then ends with exit code 3. With SEED
+// it pushes keys of many sizes instead and ends when it likes, with pushes and pulls on their way.
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "syncline/syncline.h"
 #include "tests/net/rank_main.h"
@@ -28,10 +31,33 @@ void reduce_until(syncline::Session& session, const std::string& file) {
   }
 }
 
+// Case PS-10, second part.
+void scatter(syncline::Session& session, unsigned seed) {
+  std::mt19937 random(seed * 97 + static_cast<unsigned>(session.rank()));
+  syncline::KVStore kv = session.kvstore(
+      syncline::KVStoreOptions().consistency(syncline::Consistency::asynchronous()));
+  const std::vector<std::size_t> counts{1, 3000, 20'000, 400'000};
+  std::vector<std::vector<float>> values, sums;
+  for (std::size_t k = 0; k < counts.size(); ++k) {
+    values.emplace_back(counts[k], 1.0F);
+    sums.emplace_back(counts[k]);
+    kv.init(std::to_string(k), {values[k].data(), counts[k]});
+  }
+  for (unsigned i = 0, calls = random() % 40; i < calls; ++i) {
+    const std::size_t k = random() % counts.size();
+    kv.push(std::to_string(k), {values[k].data(), counts[k]});
+    if (random() % 3 == 0) kv.pull(std::to_string(k), {sums[k].data(), counts[k]}).wait();
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
+  kv.finish();  // what was pushed is borrowed until then
+  std::printf("rank %d: done\n", session.rank());
+}
+
 void run(syncline::net::RankOptions options) {
   syncline::Session session = syncline::init();
   const std::string wanted = options.count("--servers") != 0 ? options["--servers"] : "0";
   if (session.servers() != std::stoi(wanted)) throw std::runtime_error("other servers");
+  if (options.count("--scatter") != 0) return scatter(session, std::stoul(options["--scatter"]));
   std::printf("ready\n");
   std::fflush(stdout);
   reduce_until(session, options["--until"]);

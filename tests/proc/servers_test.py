@@ -49,6 +49,17 @@ class Servers(LauncherTest):
         with open(self.path("enough"), "wb"):
             pass
 
+    # Case PS-10, second part: all roles end in any order, with traffic on its way.
+    def test_stores_end_in_any_order(self):
+        for seed in range(50):
+            with self.subTest(seed=seed):
+                begun = time.monotonic()
+                result = self.syncline("run", "-q", "-np", "3", "--servers", "2", RANK, "--servers", "2", "--scatter", str(seed))
+                self.assertEqual((result.code, result.err), (0, ""), result.out)
+                self.assertEqual(result.out.count("done"), 3, result.out)
+                self.assertLess(time.monotonic() - begun, 10)
+        self.assertEqual(marked_processes(self.mark), [])
+
     def test_they_end_with_their_ranks(self):
         result = self.syncline("run", "-q", "-np", "2", "--servers", "2", "--json", "r.json", RANK, "--servers", "2")
         self.assertEqual((result.code, result.err), (0, ""), result.out)
