@@ -429,7 +429,8 @@ void ServerCore::settle_one(Store& store, Part& part) {
     part.gate.close_below(*clock);
     answer_pulls(store, part);
     if (!part.close(*clock, rule_at(store, *clock))) {
-      return tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
+      tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
+      break;
     }
     part.gate.close(*clock);
     if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);

@@ -480,6 +480,19 @@ TEST_F(TwoServers, ASliceThatNobodyPushedHoldsNobodyBack) {
   EXPECT_NE(first(replies[0]), 1.0F);
 }
 
+// The other half waits for a clock that this one passes on its way to the next.
+TEST_F(TwoServers, ASliceThatSkipsAClockSaysSo) {
+  give(1, 0, RequestKind::kPush, 0, 1);
+  end_clock(1, 0);
+  EXPECT_TRUE(exchange().empty());
+  give(0, 0, RequestKind::kPush, 1, 1);
+  give(1, 0, RequestKind::kPush, 1, 1);
+  for (int w = 0; w < 2; ++w) ask(0, w, RequestKind::kClock, {}, 2);  // both clocks at once
+  end_clock(1, 1);
+  ask(0, 0, RequestKind::kPull, {}, 2);
+  EXPECT_EQ(exchange().size(), 1U);
+}
+
 TEST_F(TwoServers, PullsEndWithTheServerTheyWaitFor) {
   give(0, 0, RequestKind::kPush, 0, 1);
   end_clock(0, 0);

@@ -1,4 +1,5 @@
-// A store over a link that loses acknowledgements, repeats frames and breaks. Case PS-10, first part.
+// A store over a link that loses acknowledgements, repeats frames and breaks. Case PS-10, first
+// part.
 #include <gtest/gtest.h>
 
 #include <chrono>

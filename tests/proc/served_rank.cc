@@ -2,8 +2,9 @@
 //
 //   served_rank [--servers N] [--until FILE] [--fail RANK] [--scatter SEED]
 //
-// Expects N servers, reduces until rank 0 sees FILE; rank RANK then ends with exit code 3. With SEED
-// it pushes keys of many sizes instead and ends when it likes, with pushes and pulls on their way.
+// Expects N servers, reduces until rank 0 sees FILE; rank RANK then ends with exit code 3. With
+// SEED it pushes keys of many sizes instead and ends when it likes, with pushes and pulls on their
+// way.
 #include <unistd.h>
 
 #include <chrono>
