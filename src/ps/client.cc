@@ -10,6 +10,8 @@ namespace syncline::ps {
 namespace {
 
 constexpr std::uint64_t kAbreastBytes = 1 << 16;
+// A lane from which nothing has left for so long is stuck.
+constexpr Nanos kStuck = 200 * kMillisecond;
 
 bool is_ordered(RequestKind kind) {
   return kind == RequestKind::kClock || kind == RequestKind::kFlush ||
@@ -84,6 +86,7 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
       if (item->payload_bytes > 0 && lane.payload_queued++ + lane.in_flight == 0) {
         // A lane that was idle is not behind for that.
         lane.handed = std::max(lane.handed, least_sent(lane, lane.handed));
+        lane.moved_at = links_.engine->now();
       }
       const Order order = order_of(lane, *item, number);
       lane.numbers.insert(number);
@@ -94,11 +97,14 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
   pump(server);
 }
 
-// Of the lanes that have something to send, `but` left out: the least that one of them has sent.
+// Of the lanes that have something to send and do, `but` left out: the least that one has sent.
 std::uint64_t Client::least_sent(const Lane& but, std::uint64_t none) const {
   std::optional<std::uint64_t> least;
+  const Nanos now = links_.engine->now();
   for (const Lane& other : lanes_) {
-    if (&other == &but || other.in_flight + other.payload_queued == 0) continue;
+    const bool idle = other.in_flight + other.payload_queued == 0;
+    const bool stuck = now - other.moved_at >= kStuck;
+    if (&other == &but || idle || stuck) continue;
     const std::uint64_t sent = other.handed - other.in_flight;
     least = std::min(least.value_or(sent), sent);
   }
@@ -179,10 +185,13 @@ void Client::lose_patience(Nanos now) {
   std::vector<std::size_t> waiting;
   {
     MutexLock lock(mutex_);
+    const bool stuck = std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+      return lane.in_flight + lane.payload_queued > 0 && now - lane.moved_at >= kStuck;
+    });
     for (std::size_t server = 0; server < lanes_.size(); ++server) {
       Lane& lane = lanes_[server];
       if (lane.queue.empty() || SYNCLINE_PLANTED(endless_patience)) continue;
-      if (lane.lead.lose_patience(now)) waiting.push_back(server);
+      if (lane.lead.lose_patience(now) || stuck) waiting.push_back(server);
     }
   }
   for (const std::size_t server : waiting) pump(server);
@@ -227,6 +236,7 @@ void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
         {
           MutexLock lock(self->mutex_);
           self->lanes_[server].in_flight -= item->payload_bytes;
+          self->lanes_[server].moved_at = self->links_.engine->now();
         }
         if (status.code() == Code::kTimeout) self->withdraw(server, *item);
         item->keep = nullptr;

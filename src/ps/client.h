@@ -3,10 +3,12 @@
 //
 // Each server has a lane: what waits for it, by priority and then by age, and at most a window
 // of payload on the way, so that something urgent waits for a few slices only. Lanes keep abreast:
-// none sends payload that is far ahead of another's; and where servers' links are the
-// bottleneck none is far ahead of its answers (lead.h). What only asks overtakes payload.
-// Operations of one slice keep their order: a later one lends the earlier ones its priority. What
-// orders clocks (kClock, kFlush, kLeave) goes when all that was called before it has gone.
+// none sends payload that is far ahead of another's, unless that one is stuck (its server takes
+// nothing from a worker that is ahead of others, who may wait for what another server is to get);
+// and where servers' links are the bottleneck none is far ahead of its answers (lead.h). What only
+// asks overtakes payload. Operations of one slice keep their order: a later one lends the earlier
+// ones its priority. What orders clocks (kClock, kFlush, kLeave) goes when all that was called
+// before it has gone.
 #pragma once
 
 #include <array>
@@ -144,6 +146,7 @@ class Client : public std::enable_shared_from_this<Client> {
     std::size_t in_flight = 0;
     std::size_t payload_queued = 0;  // items of `queue`
     std::uint64_t handed = 0;        // payload bytes given to the engine, to compare lanes by
+    Nanos moved_at = 0;              // a payload left, or there was something to send again
     Lead lead;
     bool submitting = false;  // one thread submits at a time, so that order is kept
     bool listening = false;
