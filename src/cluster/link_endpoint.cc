@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cluster/process_name.h"
+
 namespace syncline::cluster {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/planted.h"
+#include "cluster/process_name.h"
 
 namespace syncline::cluster {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/planted.h"
+#include "cluster/process_name.h"
 #include "cluster/processes.h"
 
 namespace syncline::cluster {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ps/update.h"
+#include "tests/harness/resnet50.h"
 
 namespace syncline::ps {
 namespace {
@@ -15,31 +16,6 @@ double max_over_mean(const std::vector<std::size_t>& loads) {
   const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
   return static_cast<double>(*std::max_element(loads.begin(), loads.end())) *
          static_cast<double>(loads.size()) / sum;
-}
-
-// Counts of ResNet-50's 161 tensors: convolutions with their two vectors of BatchNorm, and the
-// classifier.
-std::vector<std::size_t> resnet50() {
-  std::vector<std::size_t> counts;
-  const auto layer = [&](std::size_t in, std::size_t out, std::size_t kernel) {
-    counts.insert(counts.end(), {in * out * kernel * kernel, out, out});
-  };
-  layer(3, 64, 7);
-  std::size_t in = 64;
-  const std::size_t widths[] = {64, 128, 256, 512};
-  const int depths[] = {3, 4, 6, 3};
-  for (int stage = 0; stage < 4; ++stage) {
-    for (int block = 0; block < depths[stage]; ++block) {
-      const std::size_t width = widths[stage];
-      layer(in, width, 1);
-      layer(width, width, 3);
-      layer(width, 4 * width, 1);
-      if (block == 0) layer(in, 4 * width, 1);
-      in = 4 * width;
-    }
-  }
-  counts.insert(counts.end(), {2048 * 1000, 1000});
-  return counts;
 }
 
 TEST(Placement, SlicesCoverEachTensorOnceInOrder) {
@@ -62,10 +38,10 @@ TEST(Placement, SlicesCoverEachTensorOnceInOrder) {
 
 // PS-11: every server within 5 % of the same bytes, with and without one huge key.
 TEST(Placement, BalancesResNet50AndAHugeKey) {
-  ASSERT_EQ(resnet50().size(), 161u);
+  ASSERT_EQ(harness::resnet50_counts().size(), 161u);
   for (const int servers : {1, 2, 3, 4, 8}) {
     Placement placement(servers);
-    for (const std::size_t count : resnet50()) placement.add(count, 4);
+    for (const std::size_t count : harness::resnet50_counts()) placement.add(count, 4);
     EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.05) << servers << " servers";
     placement.add(100'000'000, 4);
     EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.01) << servers << " servers";

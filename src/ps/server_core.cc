@@ -422,20 +422,18 @@ Status ServerCore::read_ids(const TablePart& table, WaitingPull& pull, Inline bo
 // Closes what may close. A pull is answered as soon as it may be: when someone leaves, several
 // rounds may close at once, and each clock has its own value.
 void ServerCore::settle_one(Store& store, Part& part) {
-  answer_pulls(store, part);
   while (!part.waits_for_norms()) {
     const auto clock = part.gate.closable(store.clocks);
     if (!clock.has_value()) break;
     part.gate.close_below(*clock);
-    answer_pulls(store, part);
+    if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
     if (!part.close(*clock, rule_at(store, *clock))) {
       tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
       break;
     }
     part.gate.close(*clock);
-    if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
   }
-  if (SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
+  answer_pulls(store, part);
   tell_of_nothing(store, part);
   refuse_orphans(store, part);
 }

@@ -19,6 +19,8 @@
 #include <string_view>
 
 #include "base/planted.h"
+#include "tests/harness/resnet50.h"
+#include "tests/sim/store_steps.h"
 #include "tests/sim/store_world.h"
 
 namespace {
@@ -209,10 +211,40 @@ int find_planted(const Sort& sort, std::span<const char* const> bugs, const char
   return missed;
 }
 
+// Case PS-11: ResNet-50 and one key of 400 MB, `divisor` times smaller, over 1 Gbit/s as many times
+// slower.
+int run_steps(std::size_t divisor) {
+  bool fine = true;
+  double before = 0;
+  std::printf("4 workers, ResNet-50 and a key of 400 MB, 1 Gbit/s; all divided by %zu\n", divisor);
+  for (const int servers : {1, 2, 4, 8}) {
+    syncline::sim::StepsPlan plan;
+    plan.workers = 4;
+    plan.servers = servers;
+    plan.counts = syncline::harness::resnet50_counts();
+    plan.counts.push_back(100'000'000);
+    for (std::size_t& count : plan.counts) count = std::max<std::size_t>(count / divisor, 1);
+    plan.bytes_per_ms = 125'000 / static_cast<std::int64_t>(divisor);
+    plan.latency = 50 * syncline::kMicrosecond;
+    const auto outcome = run(plan);
+    if (!outcome.problem.empty()) {
+      std::printf("%d servers: %s\n", servers, outcome.problem.c_str());
+      return 1;
+    }
+    const double took = outcome.seconds.back();
+    std::printf("%d servers: %.3f s, predicted %.3f s, bytes by server max/mean %.3f\n", servers,
+                took, outcome.predicted_seconds, outcome.max_over_mean);
+    fine = fine && outcome.max_over_mean <= 1.15 && (before == 0 || took <= 1.02 * before) &&
+           std::abs(took / outcome.predicted_seconds - 1) <= 0.25;
+    before = took;
+  }
+  return fine ? 0 : 1;
+}
+
 int usage() {
   std::fprintf(stderr,
                "usage: sim --seeds FIRST-LAST | --seed N | --store-seeds FIRST-LAST | "
-               "--store-seed N | --planted [NAME]\n");
+               "--store-seed N | --store-steps DIVISOR | --planted [NAME]\n");
   return 2;
 }
 
@@ -229,6 +261,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return usage();
   char* rest = nullptr;
   const std::uint64_t first = std::strtoull(argv[2], &rest, 10);
+  if (mode == "--store-steps")
+    return first == 0 ? usage() : run_steps(static_cast<std::size_t>(first));
   for (const Sort& sort : {kJobs, kStores}) {
     if (mode != sort.option) continue;
     const Outcome outcome = sort.run(first, stdout);

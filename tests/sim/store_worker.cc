@@ -10,29 +10,6 @@ constexpr std::size_t kCallsMax = 12;        // of a worker at a time
 constexpr std::size_t kCallsMaxInBulk = 64;  // more than one clock's
 constexpr std::uint16_t kStoreNumber = 1;
 
-// The pairs of this process, known to its engine, in the order of their ids.
-std::vector<std::shared_ptr<exec::Group>> make_pairs(exec::Engine& engine,
-                                                     const StoreScenario& scenario, int rank,
-                                                     const std::vector<exec::Channel*>& peers) {
-  std::vector<std::shared_ptr<exec::Group>> pairs;
-  for (int worker = 0; worker < scenario.workers; ++worker) {
-    for (int server = 0; server < scenario.servers; ++server) {
-      const int ranks[2] = {worker, scenario.workers + server};
-      if (ranks[0] != rank && ranks[1] != rank) continue;
-      auto group = std::make_shared<exec::Group>();
-      group->id = static_cast<std::uint32_t>(2 + worker * scenario.servers + server);
-      group->rank = ranks[0] == rank ? ps::kWorkerSide : ps::kServerSide;
-      for (const int each : ranks) {
-        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
-        group->world_ranks.push_back(each);
-      }
-      engine.add_group(group);
-      pairs.push_back(std::move(group));
-    }
-  }
-  return pairs;
-}
-
 // The pairs of this server with the others.
 std::vector<std::shared_ptr<exec::Group>> make_server_pairs(
     exec::Engine& engine, const StoreScenario& scenario, int self,
@@ -58,6 +35,28 @@ std::vector<std::shared_ptr<exec::Group>> make_server_pairs(
 
 }  // namespace
 
+std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
+                                                       const StoreScenario& scenario, int rank,
+                                                       const std::vector<exec::Channel*>& peers) {
+  std::vector<std::shared_ptr<exec::Group>> pairs;
+  for (int worker = 0; worker < scenario.workers; ++worker) {
+    for (int server = 0; server < scenario.servers; ++server) {
+      const int ranks[2] = {worker, scenario.workers + server};
+      if (ranks[0] != rank && ranks[1] != rank) continue;
+      auto group = std::make_shared<exec::Group>();
+      group->id = static_cast<std::uint32_t>(2 + worker * scenario.servers + server);
+      group->rank = ranks[0] == rank ? ps::kWorkerSide : ps::kServerSide;
+      for (const int each : ranks) {
+        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
+        group->world_ranks.push_back(each);
+      }
+      engine.add_group(group);
+      pairs.push_back(std::move(group));
+    }
+  }
+  return pairs;
+}
+
 StoreServer::StoreServer(Network& network, const StoreScenario& scenario, const Identity& identity,
                          Log log)
     : SimProcess(network, identity,
@@ -69,7 +68,7 @@ void StoreServer::on_joined(std::vector<exec::Channel*> peers) {
   context_->engine->start();
   links_.engine = context_->engine;
   links_.server = rank_ - scenario_.workers;
-  links_.workers = make_pairs(*context_->engine, scenario_, rank_, peers);
+  links_.workers = worker_pairs(*context_->engine, scenario_, rank_, peers);
   links_.peers = make_server_pairs(*context_->engine, scenario_, links_.server, peers);
   links_.segment_bytes = context_->staging.segment_bytes_max;
   links_.ends_with_stores = true;
@@ -130,7 +129,7 @@ void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
   links.engine = context_->engine;
   links.worker = rank_;
   links.workers = scenario_.workers;
-  links.servers = make_pairs(*context_->engine, scenario_, rank_, peers);
+  links.servers = worker_pairs(*context_->engine, scenario_, rank_, peers);
   links.segment_bytes = context_->staging.segment_bytes_max;
   links.timeout = kPatience;
   // So small that calls wait for it, and overtake each other.

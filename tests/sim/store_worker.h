@@ -16,6 +16,11 @@
 
 namespace syncline::sim {
 
+// The pairs of this worker or server, known to its engine, in the order of their ids.
+std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
+                                                       const StoreScenario& scenario, int rank,
+                                                       const std::vector<exec::Channel*>& peers);
+
 class StoreServer : public SimProcess {
  public:
   StoreServer(Network& network, const StoreScenario& scenario, const Identity& identity, Log log);

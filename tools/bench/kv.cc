@@ -7,6 +7,8 @@
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "ps/placement.h"
+#include "ps/store_cost.h"
 #include "syncline/kvstore.h"
 #include "tools/bench/across_ranks.h"
 #include "tools/bench/bandwidth.h"
@@ -125,6 +127,19 @@ double map_rows_per_s(const KvBenchOptions& options) {
   return static_cast<double>(options.rows) * options.iterations / total_us * 1e6;
 }
 
+double predicted_us(KVStore& kv, int workers, double gbit) {
+  if (gbit == 0) return 0;
+  ps::StoreLoad load;
+  load.workers = workers;
+  for (const auto& server : kv.stats()) {
+    load.bytes_by_server.push_back(static_cast<std::size_t>(server.value_bytes));
+  }
+  load.slice_bytes = workers > kv.servers()
+                         ? ps::Placement::kNarrowSliceBytes
+                         : ps::Placement::kSliceBytes / load.bytes_by_server.size();
+  return 1e6 * predict_push_pull_seconds(load, {0, 8e-9 / gbit});
+}
+
 }  // namespace
 
 KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
@@ -164,6 +179,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
   result.p99_us = percentile(spans, 0.99);
   result.memcpy_us = percentile(copies, 0.5);
   result.all_reduce_us = percentile(reductions, 0.5);
+  result.predicted_us = predicted_us(kv, session.world_size(), options.gbit);
   if (options.rows > 0) {
     result.rows_per_s = rows_per_s(session, kv, options);
     if (session.rank() == 0) result.map_rows_per_s = map_rows_per_s(options);

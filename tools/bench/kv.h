@@ -25,6 +25,7 @@ struct KvBenchOptions {
   std::uint64_t rows = 0;     // of a table, pushed and pulled at a time; 0: no table
   std::int64_t layer_us = 0;  // > 0: steps of layers that compute so long each way (kv_steps.h)
   std::string transport, consistency = "bulk_synchronous", json;
+  double gbit = 0;     // of a link, to predict by; 0: no prediction
   std::string beside;  // a schedule of the workers' all_reduce; empty: none
 };
 
@@ -32,6 +33,7 @@ struct KvBenchResult {
   int workers = 0, servers = 0;
   double p50_us = 0, p99_us = 0;  // all keys pushed and pulled, the slowest worker
   double memcpy_us = 0;           // one thread, as many bytes: median
+  double predicted_us = 0;        // by ps/store_cost.h, where links of the given rate are the limit
   double all_reduce_us = 0;       // of as many bytes by the schedule beside, in turns: median
   double rows_per_s = 0;          // pulled and pushed, all workers
   double map_rows_per_s = 0;      // the same on a hash map of one process

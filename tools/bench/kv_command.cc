@@ -34,6 +34,11 @@ std::string kv_text(const KvBenchOptions& o, const KvBenchResult& r) {
       "it\n",
       r.workers, r.servers, o.consistency, o.keys, o.bytes, r.p50_us, r.p99_us,
       bytes / r.p50_us / 1e3, r.memcpy_us, bytes / 1e6, r.p50_us / r.memcpy_us);
+  if (o.gbit > 0) {
+    text +=
+        fmt::format("  predicted       {:.0f} us where links carry {} Gbit/s: {:.2f} times it\n",
+                    r.predicted_us, o.gbit, r.p50_us / r.predicted_us);
+  }
   if (!o.beside.empty()) {
     text += fmt::format("  all_reduce      {:.0f} us by {}, in turns: {:.2f} times push and pull\n",
                         r.all_reduce_us, o.beside, r.all_reduce_us / r.p50_us);
@@ -56,6 +61,7 @@ std::string kv_json(const KvBenchOptions& o, const KvBenchResult& r) {
                               {"p50_us", r.p50_us},
                               {"p99_us", r.p99_us},
                               {"memcpy_us", r.memcpy_us},
+                              {"predicted_us", r.predicted_us},
                               {"all_reduce_us", r.all_reduce_us},
                               {"rows_per_s", r.rows_per_s},
                               {"map_rows_per_s", r.map_rows_per_s},
@@ -114,6 +120,8 @@ int launch_kv(const KvBenchOptions& o) {
                      fmt::to_string(o.rows),
                      "--layer-us",
                      fmt::to_string(o.layer_us),
+                     "--gbit",
+                     fmt::to_string(o.gbit),
                      "--consistency",
                      o.consistency};
   if (!o.transport.empty()) {
@@ -158,6 +166,10 @@ void add_kv_bench(CLI::App& bench, Invocation& invocation) {
       ->add_option("--consistency", options->consistency,
                    "bulk_synchronous, bounded_staleness:N or asynchronous")
       ->capture_default_str();
+  command
+      ->add_option("--gbit", options->gbit,
+                   "The rate of the processes' links, to print the time that it allows")
+      ->check(CLI::Range(0.0, 1e6));
   command->add_option(
       "--beside", options->beside,
       "Also time the workers' all_reduce of as many bytes by this schedule, e.g. ring");

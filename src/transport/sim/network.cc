@@ -256,11 +256,29 @@ void Network::send(Pipe& pipe, const Path& way, std::vector<std::byte> bytes) {
     pipe.last_arrival = std::max(pipe.last_arrival, now_);
     delay += std::max<Nanos>(0, pipe.last_arrival - now_ - way.latency);
   }
+  delay += pass_wires(pipe.from, pipe.to, bytes.size());
   Chunk chunk;
   chunk.arrives = pipe.last_arrival = std::max(pipe.last_arrival, now_ + delay);
   pipe.bytes += bytes.size();
   chunk.bytes = std::move(bytes);
   pipe.chunks.push_back(std::move(chunk));
+}
+
+// How much later it is there for what else the two hosts' ports carry, in the order of writes.
+Nanos Network::pass_wires(int from, int to, std::size_t bytes) {
+  Nanos at = now_;
+  const auto pass = [&](int host, Nanos Wire::*until) {
+    const auto wire = wires_.find(host);
+    if (wire == wires_.end() || wire->second.bytes_per_ms == 0) return;
+    const Nanos span = static_cast<Nanos>(bytes) * kMillisecond / wire->second.bytes_per_ms;
+    // A byte leaves the one port while the next enters the other.
+    at = std::max(at, wire->second.*until + span);
+    at = std::max(at, now_ + span);
+    wire->second.*until = at;
+  };
+  pass(from, &Wire::out_until);
+  pass(to, &Wire::in_until);
+  return at - now_;
 }
 
 IoResult Network::read(Pipe& pipe, std::span<std::byte> space) {

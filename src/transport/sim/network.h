@@ -40,6 +40,10 @@ class Network final : public Clock {
 
   Path& path(int from, int to, int rail) { return paths_[{from, to, rail}]; }
   void set_up(int a, int b, int rail, bool up);
+  // A host's port, of all its paths together, in each direction; 0: unlimited.
+  void set_port_rate(int host, std::int64_t bytes_per_ms) {
+    wires_[host].bytes_per_ms = bytes_per_ms;
+  }
 
   // -- connections
   // What a host is called on a rail: 10.0.<rail>.<host + 1>.
@@ -97,6 +101,11 @@ class Network final : public Clock {
     std::uint16_t port = 0;
     std::deque<Waiting> waiting;
   };
+  // What a host's wire is busy with.
+  struct Wire {
+    std::int64_t bytes_per_ms = 0;
+    Nanos out_until = 0, in_until = 0;
+  };
   using PortKey = std::tuple<int, int, std::uint16_t>;  // host, rail, port
   class SimListener;
   class SimAttempt;
@@ -105,6 +114,7 @@ class Network final : public Clock {
   bool knows(const Pipe& pipe, Nanos gone, bool writer);
   IoResult write(Pipe& pipe, std::span<const std::span<const std::byte>> pieces);
   void send(Pipe& pipe, const Path& way, std::vector<std::byte> bytes);
+  Nanos pass_wires(int from, int to, std::size_t bytes);
   IoResult read(Pipe& pipe, std::span<std::byte> space);
   void close(Port& port);
   Pipes make_pipes(int a, int b, int rail, std::uint16_t port);
@@ -115,6 +125,7 @@ class Network final : public Clock {
   Nanos now_ = kSecond;  // not 0, which some mean as "never"
   std::map<std::tuple<int, int, int>, Path> paths_;
   std::vector<std::weak_ptr<Pipe>> pipes_;
+  std::map<int, Wire> wires_;       // by host
   std::map<PortKey, Port*> ports_;  // those that listen
   std::uint16_t next_port_ = 10'000;
   std::set<int> vanished_;                                // hosts
