@@ -185,8 +185,10 @@ void Engine::send_abort(Channel& channel, std::uint32_t comm, std::uint64_t op, 
   abort.channel = &channel;
   const std::string self =
       options_.name.empty() ? "rank " + std::to_string(options_.rank) : options_.name;
-  abort.payload = wire::encode(wire::AbortMessage{why.code(), why.peer(), options_.rank,
-                                                  self + " reports: " + why.message()});
+  // Whoever leaves in the middle is at fault itself.
+  const int blamed = why.peer() < 0 && why.code() == Code::kShutdown ? options_.rank : why.peer();
+  abort.payload = wire::encode(
+      wire::AbortMessage{why.code(), blamed, options_.rank, self + " reports: " + why.message()});
   abort.header.type = transport::FrameType::kAbort;
   abort.header.comm = comm;
   abort.header.op = op;

@@ -1,8 +1,10 @@
 // Communicator: all_reduce through the job's servers, schedule "aggregator".
 #include "collective/request.h"
 #include "plan/generators.h"
+#include "session/aggregated_calls.h"
 #include "session/batch_impl.h"
 #include "session/communicator_impl.h"
+#include "session/store_groups.h"
 
 namespace syncline {
 namespace {
@@ -23,11 +25,18 @@ bool has_all_workers(const exec::Group& group, int workers) {
 
 }  // namespace
 
+// The group that aggregators' calls fall back to.
+bool Communicator::Impl::is_behind_aggregators() const {
+  const collective::AggregationGroup& aggregation = context_->aggregation;
+  const session::StoreGroupIds ids{aggregation.workers, aggregation.size() - aggregation.workers};
+  return group_->id == ids.workers_alone();
+}
+
 // A session-wide choice yields where it cannot run.
 bool Communicator::Impl::wants_aggregators(Collective kind, const CallOptions& options) const {
   if (!options.schedule.empty()) return options.schedule == plan::kAggregated;
   return context_->preferences.schedule == plan::kAggregated && kind == Collective::kAllReduce &&
-         context_->aggregation.group != nullptr &&
+         context_->aggregation.group != nullptr && !is_behind_aggregators() &&
          has_all_workers(*group_, context_->aggregation.workers);
 }
 
@@ -69,7 +78,13 @@ std::shared_ptr<WorkState> Communicator::Impl::submit_aggregated(const Call& cal
            "the name is longer than " + std::to_string(collective::kAnnounceNameMax) + " bytes");
   }
   auto messages = announcements(request, call);
-  return launch_together(std::move(messages), std::move(request));
+  if (batch_ != nullptr) {
+    for (exec::MessageRequest& message : messages) batch_->record(std::move(message));
+    return batch_->record(std::move(request));
+  }
+  const auto calls = context_->aggregated_calls.lock();
+  if (calls == nullptr) refuse(call, options, "the session has left the job", Code::kShutdown);
+  return calls->start(std::move(messages), std::move(request), call, options);
 }
 
 // What rank 0 sends to each aggregator before it calls.
@@ -96,26 +111,6 @@ std::vector<exec::MessageRequest> Communicator::Impl::announcements(
     messages.push_back(std::move(message));
   }
   return messages;
-}
-
-// Two threads' announcements and calls have one order.
-std::shared_ptr<WorkState> Communicator::Impl::launch_together(
-    std::vector<exec::MessageRequest> messages, exec::OperationRequest request) {
-  if (batch_ != nullptr) {
-    for (exec::MessageRequest& message : messages) batch_->record(std::move(message));
-    return batch_->record(std::move(request));
-  }
-  std::vector<exec::Engine::Call> calls;
-  for (exec::MessageRequest& message : messages) {
-    calls.emplace_back().message = std::move(message);
-  }
-  calls.emplace_back().operation = std::move(request);
-  for (exec::Engine::Call& each : calls) {
-    each.work = std::make_shared<WorkState>(context_->engine);
-  }
-  auto work = calls.back().work;
-  context_->engine->submit(std::move(calls));
-  return work;
 }
 
 }  // namespace syncline

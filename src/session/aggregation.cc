@@ -32,4 +32,20 @@ collective::AggregationGroup open_aggregation(const SessionContext& context, int
   return result;
 }
 
+std::shared_ptr<AggregatedCalls> open_aggregated_calls(
+    const std::shared_ptr<SessionContext>& context, const exec::Group& world) {
+  const int workers = context->aggregation.workers;
+  const int servers = context->aggregation.size() - workers;
+  auto group = std::make_shared<exec::Group>();
+  group->id = StoreGroupIds{workers, servers}.workers_alone();
+  group->rank = world.rank;
+  group->peers = world.peers;
+  group->world_ranks = world.world_ranks;
+  auto calls = std::make_shared<AggregatedCalls>(
+      context->engine, context->aggregation,
+      std::make_shared<Communicator::Impl>(context, std::move(group)));
+  calls->watch();
+  return calls;
+}
+
 }  // namespace syncline::session

@@ -17,8 +17,9 @@
 namespace syncline {
 
 namespace session {
+class AggregatedCalls;
 class FlightLog;
-}
+}  // namespace session
 
 // What all groups of one session share.
 struct SessionContext {
@@ -37,8 +38,9 @@ struct SessionContext {
   collective::Preferences preferences;
   bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;
-  collective::AggregationGroup aggregation;  // no group: the job has no servers
-  std::string transport;                     // "shm", "tcp", "shm+tcp", ...
+  collective::AggregationGroup aggregation;                  // no group: the job has no servers
+  std::weak_ptr<session::AggregatedCalls> aggregated_calls;  // the session's
+  std::string transport;                                     // "shm", "tcp", "shm+tcp", ...
   Nanos timeout = 0;
 };
 
@@ -84,14 +86,13 @@ class Communicator::Impl {
   Work start_weighted(const Call& call, const CallOptions& options);
   std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
   // By schedule "aggregator" (aggregated.cc).
+  bool is_behind_aggregators() const;
   bool wants_aggregators(Collective kind, const CallOptions& options) const;
   const collective::AggregationGroup& aggregation_for(const Call& call,
                                                       const CallOptions& options) const;
   std::shared_ptr<WorkState> submit_aggregated(const Call& call, const CallOptions& options);
   std::vector<exec::MessageRequest> announcements(const exec::OperationRequest& request,
                                                   const Call& call) const;
-  std::shared_ptr<WorkState> launch_together(std::vector<exec::MessageRequest> messages,
-                                             exec::OperationRequest request);
   // To the engine or the batch.
   template <class Request>
   std::shared_ptr<WorkState> launch(Request&& request);

@@ -118,6 +118,7 @@ TEST(StoreGroups, IdsAreDistinctAndBelowTheFirstFreeOne) {
       for (int b = a + 1; b < servers; ++b) take(ids.peers(a, b));
     }
     if (servers > 0) take(ids.aggregation());
+    if (servers > 0) take(ids.workers_alone());
     EXPECT_EQ(ids.first_free(), last + 1);
   }
 }

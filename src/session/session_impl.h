@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ps/links.h"
+#include "session/aggregated_calls.h"
 #include "session/communicator_impl.h"
 #include "session/local_server.h"
 #include "session/store_groups.h"
@@ -22,9 +23,10 @@ class Session::Impl {
   Communicator world;
   std::shared_ptr<Communicator::Impl> world_impl;
   std::uint16_t next_store = 1;
-  std::vector<std::shared_ptr<session::StoreShare>> shares;  // until the engine has stopped
-  ps::WorkerLinks store;                                     // no servers: the job has none
-  bool aggregates = false;                                   // they hold no stores
+  std::vector<std::shared_ptr<session::StoreShare>> shares;    // until the engine has stopped
+  ps::WorkerLinks store;                                       // no servers: the job has none
+  bool aggregates = false;                                     // they hold no stores
+  std::shared_ptr<session::AggregatedCalls> aggregated_calls;  // no servers: null
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;

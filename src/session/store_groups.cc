@@ -44,7 +44,9 @@ std::uint32_t StoreGroupIds::aggregation() const {
   return pair(workers, 0) + (count == 0 ? 0 : count * (count - 1) / 2);
 }
 
-std::uint32_t StoreGroupIds::first_free() const { return aggregation() + (servers > 0 ? 1 : 0); }
+std::uint32_t StoreGroupIds::workers_alone() const { return aggregation() + 1; }
+
+std::uint32_t StoreGroupIds::first_free() const { return aggregation() + (servers > 0 ? 2 : 0); }
 
 ps::WorkerLinks open_worker_links(const SessionContext& context, int worker,
                                   const Channels& channels, int servers) {

@@ -14,7 +14,7 @@ using Channels = std::vector<exec::Channel*>;
 
 // Ids by formula, so that nothing is negotiated: the world is 1, then pair (worker w, server s) is
 // 2 + w * S + s, then two servers a < b in lexicographic order, then workers and servers together
-// (aggregation.h).
+// (aggregation.h), then the workers once more.
 struct StoreGroupIds {
   int workers = 1;
   int servers = 0;
@@ -22,6 +22,7 @@ struct StoreGroupIds {
   std::uint32_t pair(int worker, int server) const;
   std::uint32_t peers(int a, int b) const;  // a < b
   std::uint32_t aggregation() const;
+  std::uint32_t workers_alone() const;  // when an aggregator is gone (aggregated_calls.h)
   std::uint32_t first_free() const;
 };
 

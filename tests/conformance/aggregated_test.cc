@@ -1,11 +1,13 @@
 // All-reduce through servers, schedule "aggregator"; ranks and servers are threads.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "session/session_impl.h"
 #include "syncline/batch.h"
 #include "tests/conformance/each_wiring.h"
 #include "tests/conformance/matrix.h"
@@ -90,6 +92,68 @@ TEST(AggregatedThreadsMore, SeveralInFlight) {
     for (const auto& each : data) EXPECT_EQ(each, std::vector<float>(kCount, 3.0f));
     EXPECT_EQ(more, std::vector<float>(1000, 2.0f));
   });
+}
+
+// Some have a sum from the aggregator, others get it from each other: the same bits.
+TEST(AggregatedThreadsMore, CallsOutliveAnAggregator) {
+  for (unsigned round = 0; round < 12; ++round) {
+    ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, 2);
+    for (auto& server : job.servers) server->start_aggregator();
+    std::atomic<int> begun{0};
+    std::vector<std::vector<std::vector<float>>> results(job.sessions.size());
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < job.sessions.size(); ++r) {
+      threads.emplace_back([&, r] {
+        Communicator& world = job.sessions[r].world();
+        std::vector<std::vector<float>> data;
+        std::vector<Work> works;
+        for (std::size_t i = 0; i < 60; ++i) {
+          data.emplace_back(1 + i * 997 % 20000);
+          for (std::size_t k = 0; k < data[i].size(); ++k) {
+            data[i][k] = 1.0f / static_cast<float>(1 + (k + 31 * r + i) % 977);
+          }
+        }
+        for (std::size_t i = 0; i < data.size(); ++i) {
+          works.push_back(
+              world.all_reduce({data[i].data(), data[i].size()}, ReduceOp::kSum, by_aggregators()));
+          ++begun;
+          if (i % (3 + r) == 0) works.back().wait();
+        }
+        for (Work& work : works) work.wait();
+        results[r] = std::move(data);
+      });
+    }
+    while (begun < static_cast<int>(5 + 13 * round)) std::this_thread::yield();
+    job.servers[round % 2].reset();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+    for (const auto& sum : results[0]) EXPECT_NEAR(sum[0], 1.0f / 1 + 1.0f / 32 + 1.0f / 63, 2.0f);
+    EXPECT_TRUE(!results[0].empty());
+  }
+}
+
+// A worker's death is no matter of aggregators: calls fail and name it.
+TEST(AggregatedThreadsMore, AWorkersDeathStillFails) {
+  ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, 1);
+  for (auto& server : job.servers) server->start_aggregator();
+  std::vector<Session> sessions = std::move(job.sessions);
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < sessions.size(); ++r) {
+    threads.emplace_back([&, r, session = std::move(sessions[r])]() mutable {
+      std::vector<float> x(1000, 1.0f);
+      session.world().all_reduce({x.data(), x.size()}, ReduceOp::kSum, by_aggregators()).wait();
+      if (r == 2) return;  // leaves
+      try {
+        for (;;) {
+          session.world().all_reduce({x.data(), x.size()}, ReduceOp::kSum, by_aggregators()).wait();
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status().peer(), 2) << error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // In the canonical order: the same bits as other schedules give reproducibly.

@@ -49,6 +49,24 @@ class Servers(LauncherTest):
         with open(self.path("enough"), "wb"):
             pass
 
+    # The ranks do again what the aggregator owed them, and go on by themselves.
+    def test_ranks_outlive_their_aggregator(self):
+        for moment in (0.1, 0.2, 0.4):
+            with self.subTest(moment=moment):
+                process = self.start("run", "-np", "3", "--aggregators", "2", RANK, "--until", self.path("enough"))
+                for _ in range(3):
+                    self.assertIn("ready", process.stdout.readline())
+                time.sleep(moment)
+                os.kill(servers_of(self.mark)[1], signal.SIGKILL)
+                time.sleep(0.5)
+                self.enough()
+                out, err = process.communicate(timeout=30)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertEqual(out.count("with 0 servers: right"), 3, out + err)
+                self.assertIn("aggregator 1 on", err)
+                self.assertIn("all_reduces go on without aggregators", err)
+                os.remove(self.path("enough"))
+
     # Case PS-10, second part: all roles end in any order, with traffic on its way.
     def test_stores_end_in_any_order(self):
         for seed in range(50):

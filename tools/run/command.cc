@@ -105,6 +105,7 @@ Status fill_hosts(const RunArguments& a, LaunchOptions& launch) {
   const Result<int> servers = add_servers(launch.hosts, a.servers);
   launch.servers = servers.ok() ? servers.value() : 0;
   if (!a.servers.aggregators.empty()) {
+    launch.aggregators = true;
     launch.variables.emplace_back("SYNCLINE_SERVERS_AGGREGATE", "1");
   }
   return servers.status();

@@ -88,7 +88,8 @@ class Launcher {
         hosts_by_number_(std::move(hosts_by_number)),
         key_(std::move(key)),
         begin_(monotonic_now()),
-        supervisor_(ranks(), options.grace, options.time_limit, begin_, options.servers) {}
+        supervisor_(ranks(), options.grace, options.time_limit, begin_, options.servers,
+                    options.aggregators) {}
 
   int run();
 
@@ -98,6 +99,7 @@ class Launcher {
   AgentConfig config_of(const Host& host, int index) const;
   void on_event(Host& host, const AgentEvent& event);
   void on_closed(Host& host, const Status& why);
+  void note_exit(int number, RankEnd end);
   void on_signal();
   void on_ready(Host& host, const AgentEvent& event);
   void start_ranks();
@@ -184,8 +186,7 @@ void Launcher::on_event(Host& host, const AgentEvent& event) {
     case AgentEvent::Kind::kNotice:
       return say(fmt::format("{}: {}", host.label, event.text));
     case AgentEvent::Kind::kExit:
-      if (is_of_host())
-        supervisor_.on_exit(event.rank, {event.code, event.signal, false}, monotonic_now());
+      if (is_of_host()) note_exit(event.rank, {event.code, event.signal, false});
       return;
     case AgentEvent::Kind::kFailed:
       return fail(event.code, fmt::format("{} (on {})", event.text, host.label));
@@ -231,10 +232,19 @@ void Launcher::on_closed(Host& host, const Status& why) {
         fmt::format("the agent on {} did not start ({}); try: {} {} {} --version", host.label, end,
                     options_.rsh.substr(0, options_.rsh.find(' ')), host.label, path));
   }
-  const Nanos now = monotonic_now();
   for (const int number : numbers_of(host.placement, ranks())) {
-    supervisor_.on_exit(number, {0, 0, true}, now);
+    note_exit(number, {0, 0, true});
   }
+}
+
+void Launcher::note_exit(int number, RankEnd end) {
+  supervisor_.on_exit(number, end, monotonic_now());
+  if (supervisor_.stop() != Supervisor::Stop::kNone || supervisor_.ranks_are_over() ||
+      !supervisor_.is_spared(number, end)) {
+    return;
+  }
+  say(fmt::format("aggregator {} on {} is gone; the ranks go on without aggregators",
+                  number - ranks(), hosts_by_number_[static_cast<std::size_t>(number)]));
 }
 
 void Launcher::fail(int code, const std::string& text) {

@@ -18,9 +18,10 @@ int RankEnd::exit_code() const {
   return signal != 0 ? kExitSignalBase + signal : code;
 }
 
-Supervisor::Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers)
+Supervisor::Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers, bool expendable)
     : grace_(grace),
       ranks_(ranks),
+      expendable_(expendable),
       ends_(static_cast<std::size_t>(ranks + servers)),
       running_(ranks + servers),
       ranks_running_(ranks) {
@@ -35,7 +36,7 @@ void Supervisor::on_exit(int rank, RankEnd end, Nanos now) {
   slot = end;
   --running_;
   if (rank < ranks_) --ranks_running_;
-  if (end.failed() && stop_ == Stop::kNone) {
+  if (end.failed() && stop_ == Stop::kNone && !is_spared(rank, end)) {
     first_cause_ = rank;
     // Ranks that ask to be requeued were all told to stop: they get their time to save.
     begin_stop(Stop::kRankFailed, end.exit_code() == kExitRequeue ? Ask::kNothing : Ask::kTerminate,
@@ -103,7 +104,8 @@ bool Supervisor::stuck(Nanos now) const {
 
 bool Supervisor::is_collateral(int rank) const {
   const auto& end = end_of(rank);
-  return end.has_value() && end->failed() && first_cause_.has_value() && first_cause_ != rank;
+  return end.has_value() && end->failed() && first_cause_.has_value() && first_cause_ != rank &&
+         !is_spared(rank, *end);
 }
 
 int Supervisor::exit_code() const {
@@ -116,9 +118,10 @@ int Supervisor::exit_code() const {
   if (std::any_of(ends_.begin(), ends_.end(), requeue)) return kExitRequeue;
   if (stop_ == Stop::kInterrupt) return kExitInterrupted;
   if (stop_ == Stop::kOutputClosed) return kExitFailure;
-  for (const auto& end : ends_) {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const auto& end = ends_[i];
     if (!end.has_value()) return kExitFailure;
-    if (end->failed()) return end->exit_code();
+    if (end->failed() && !is_spared(static_cast<int>(i), *end)) return end->exit_code();
   }
   return kExitOk;
 }

@@ -31,7 +31,9 @@ class Supervisor {
   enum class Stop { kNone, kRankFailed, kInterrupt, kTerminated, kTimeLimit, kOutputClosed };
 
   // `limit`: longest time the job may take from now; 0 = none.
-  Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers = 0);
+  // `expendable`: ranks go on without a server (an aggregator) that dies.
+  Supervisor(int ranks, Nanos grace, Nanos limit, Nanos now, int servers = 0,
+             bool expendable = false);
 
   void on_exit(int rank, RankEnd end, Nanos now);
   // Ctrl-C: the second one kills.
@@ -51,6 +53,10 @@ class Supervisor {
   // The launcher's exit code; final once finished().
   int exit_code() const;
 
+  // It died, but the ranks go on. One that gave up by itself never was of use: that is a failure.
+  bool is_spared(int number, const RankEnd& end) const {
+    return expendable_ && number >= ranks_ && (end.lost || end.signal != 0);
+  }
   // The rank that failed first, before any stop was asked for.
   std::optional<int> first_cause() const { return first_cause_; }
   const std::optional<RankEnd>& end_of(int rank) const {
@@ -65,6 +71,7 @@ class Supervisor {
     return winding_down_ && killed_ && number >= ranks_ && end_of(number)->signal != 0;
   }
   bool killed() const { return killed_; }
+  bool ranks_are_over() const { return ranks_running_ == 0; }
 
  private:
   void begin_stop(Stop why, Ask ask, Nanos now);
@@ -72,6 +79,7 @@ class Supervisor {
 
   const Nanos grace_;
   const int ranks_;
+  const bool expendable_;
   std::vector<std::optional<RankEnd>> ends_;
   int running_;
   int ranks_running_;
