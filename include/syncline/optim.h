@@ -3,7 +3,9 @@
 #ifndef SYNCLINE_OPTIM_H_
 #define SYNCLINE_OPTIM_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace syncline {
 namespace optim {
@@ -18,6 +20,7 @@ enum class Kind : std::uint8_t {
   kLars = 6,
   kLamb = 7,
   kRowwiseAdagrad = 8,  // tables only
+  kCustom = 9,          // register_update()
 };
 
 // Value. Setters of numbers that the kind does not use have no effect.
@@ -62,6 +65,10 @@ class Optimizer {
   double initial_accumulator() const { return initial_accumulator_; }
   Optimizer& initial_accumulator(double v) { return initial_accumulator_ = v, *this; }
 
+  // -- Custom
+  std::uint32_t custom_id() const { return custom_id_; }
+  Optimizer& custom_id(std::uint32_t v) { return custom_id_ = v, *this; }
+
   // -- Lars
   double trust_coefficient() const { return trust_coefficient_; }
   Optimizer& trust_coefficient(double v) { return trust_coefficient_ = v, *this; }
@@ -83,6 +90,7 @@ class Optimizer {
   double lr_decay_ = 0;
   double initial_accumulator_ = 0;
   double trust_coefficient_ = 0.001;
+  std::uint32_t custom_id_ = 0;
 };
 
 // Stochastic gradient descent, with momentum and Nesterov's on request.
@@ -117,6 +125,29 @@ struct Lamb : Optimizer {
 // Adagrad with one sum for each row of a table, of the mean squares of its gradients.
 struct RowwiseAdagrad : Optimizer {
   explicit RowwiseAdagrad(double lr = 1e-2) : Optimizer(Kind::kRowwiseAdagrad, lr, 1e-8) {}
+};
+
+// One step of `count` weights: a slice of a tensor, or a row. `slots`: as many arrays of `count`
+// f32 as the update keeps; `step` counts from 1. The optimiser brings its numbers. What becomes of
+// a weight may depend on its own gradient and slots alone, since tensors are cut into slices.
+using UpdateFunction =
+    std::function<void(const Optimizer& optimizer, std::uint64_t step, std::size_t count,
+                       float* weights, float* const* slots, const float* gradient)>;
+
+// Makes Custom(id) known to this process, before serve() or the first store: in each process that
+// keeps values, so in the workers, or in a program of yours that calls serve() (`syncline run
+// --servers N --server-program FILE`); to save or load
+// a store also in worker 0. Again with the same id:
+// replaces it. `slots`: at most 3, `initial` is what they hold before the first step. Called by
+// servers' threads. Thread-safe. kInvalidArgument: no function, or too many slots.
+void register_update(std::uint32_t id, UpdateFunction update, std::size_t slots = 0,
+                     float initial = 0);
+
+// What register_update() made known.
+struct Custom : Optimizer {
+  explicit Custom(std::uint32_t id, double lr = 1e-3) : Optimizer(Kind::kCustom, lr, 1e-8) {
+    custom_id_ = id;
+  }
 };
 
 }  // namespace optim

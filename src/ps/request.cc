@@ -32,6 +32,7 @@ void put_optimizer(ByteWriter& out, const optim::Optimizer& x) {
         x.alpha(), x.lr_decay(), x.initial_accumulator(), x.trust_coefficient()}) {
     put_double(out, number);
   }
+  out.put(x.custom_id());
 }
 
 std::optional<optim::Optimizer> of_kind(std::uint8_t kind) {
@@ -52,6 +53,8 @@ std::optional<optim::Optimizer> of_kind(std::uint8_t kind) {
       return optim::Lamb();
     case optim::Kind::kRowwiseAdagrad:
       return optim::RowwiseAdagrad();
+    case optim::Kind::kCustom:
+      return optim::Custom(0);
   }
   return std::nullopt;
 }
@@ -61,11 +64,12 @@ std::optional<optim::Optimizer> get_optimizer(ByteReader& in) {
   const auto flags = in.get<std::uint8_t>();
   double numbers[11];
   for (double& number : numbers) number = get_double(in);
+  const auto custom = in.get<std::uint32_t>();
   if (!x.has_value() || flags > 3 || !in.ok()) return std::nullopt;
   x->nesterov((flags & 1) != 0).centered((flags & 2) != 0);
   x->lr(numbers[0]).weight_decay(numbers[1]).momentum(numbers[2]).dampening(numbers[3]);
   x->betas(numbers[4], numbers[5]).eps(numbers[6]).alpha(numbers[7]).lr_decay(numbers[8]);
-  x->initial_accumulator(numbers[9]).trust_coefficient(numbers[10]);
+  x->initial_accumulator(numbers[9]).trust_coefficient(numbers[10]).custom_id(custom);
   return x;
 }
 

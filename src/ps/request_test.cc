@@ -189,7 +189,7 @@ TEST(RequestFormat, OptimisersComeBack) {
     bytes[1] |= std::byte{4};
     EXPECT_FALSE(decode_optimizer(bytes).ok()) << "unknown flag";
     bytes = encode(each);
-    bytes[0] = std::byte{9};
+    bytes[0] = std::byte{10};
     EXPECT_FALSE(decode_optimizer(bytes).ok()) << "unknown kind";
     EXPECT_FALSE(decode_optimizer({bytes.data(), bytes.size() - 1}).ok());
   }

@@ -107,8 +107,12 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
 Status ServerCore::create(Store& store, Inline body) {
   auto description = decode_key(body);
   if (!description.ok()) return description.status();
-  if (description->optimizer.has_value() && !check(*description->optimizer).ok()) {
-    return refusal(Code::kCorrupt, "a table's optimiser that does not verify");
+  if (description->optimizer.has_value()) {
+    if (!check(*description->optimizer).ok()) {
+      return refusal(Code::kCorrupt, "a table's optimiser that does not verify");
+    }
+    const Status known = check_known(*description->optimizer);
+    if (!known.ok()) return known;
   }
   const auto [at, made] = store.keys.try_emplace(description->key);
   if (!made) return refusal(Code::kCorrupt, "a key that exists is created again");
@@ -176,7 +180,8 @@ Status ServerCore::lookup(Store& store, int worker, const Request& request, Inli
 Status ServerCore::set_optimizer(Store& store, int worker, const Request& request, Inline body) {
   const auto optimizer = decode_optimizer(body);
   if (!optimizer.ok()) return optimizer.status();
-  const Status usable = check(optimizer.value());
+  Status usable = check(optimizer.value());
+  if (usable.ok()) usable = check_known(optimizer.value());
   if (!usable.ok()) return usable;
   if (store.optimizers.empty() && !store.keys.empty() && !store.rules.is_bulk()) {
     return refusal(Code::kFailedPrecondition, "set_optimizer comes before the first init");

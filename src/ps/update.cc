@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "kernels/float_environment.h"
+#include "ps/custom_update.h"
 #include "ps/update_loops.h"
 
 namespace syncline::ps {
@@ -88,6 +89,14 @@ Status check(const Optimizer& o) {
   return {};
 }
 
+Status check_known(const Optimizer& o) {
+  if (o.kind() != Kind::kCustom || find_custom_update(o.custom_id()) != nullptr) return {};
+  return Status(Code::kInvalidArgument,
+                "optimizer: a server knows no update " + std::to_string(o.custom_id()) +
+                    "; call optim::register_update() in each process that serves (syncline run "
+                    "--server-program)");
+}
+
 std::size_t slot_count(const Optimizer& o) {
   switch (o.kind()) {
     case Kind::kSgd:
@@ -102,11 +111,18 @@ std::size_t slot_count(const Optimizer& o) {
     case Kind::kLars:
     case Kind::kRowwiseAdagrad:
       return 1;
+    case Kind::kCustom: {
+      const auto update = find_custom_update(o.custom_id());
+      return update == nullptr ? 0 : update->slots;
+    }
   }
   return 0;
 }
 
 float initial_slot_value(const Optimizer& o) {
+  if (const auto update = find_custom_update(o.custom_id()); o.kind() == Kind::kCustom) {
+    return update == nullptr ? 0.0f : update->initial;
+  }
   const bool sums = o.kind() == Kind::kAdagrad || o.kind() == Kind::kRowwiseAdagrad;
   return sums ? f32(o.initial_accumulator()) : 0.0f;
 }
@@ -171,6 +187,10 @@ void apply(const Optimizer& o, std::uint64_t step, double trust, const Slice& sl
     case Kind::kLars:
       return loops::lars(slice.weights, slice.slots[0], slice.gradient, slice.count,
                          {f32(o.lr() * trust), f32(o.weight_decay()), f32(o.momentum())});
+    case Kind::kCustom:
+      find_custom_update(o.custom_id())
+          ->update(o, step, slice.count, slice.weights, slice.slots.data(), slice.gradient);
+      return;
     case Kind::kRowwiseAdagrad:
       break;
   }

@@ -42,6 +42,9 @@ struct SquareSums {
 // not finite, Nesterov without momentum or with dampening.
 Status check(const optim::Optimizer& optimizer);
 
+// kInvalidArgument: a custom update that this process does not know.
+Status check_known(const optim::Optimizer& optimizer);
+
 // f32 values of state for each weight; of RowwiseAdagrad for each row.
 std::size_t slot_count(const optim::Optimizer& optimizer);
 // What slots hold before the first step.

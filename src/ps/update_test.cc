@@ -130,6 +130,7 @@ float scalar_step(const Optimizer& o, std::uint64_t step, double trust, float w,
       return rmsprop_step(o, w, s, d);
     case Kind::kLars:
       return lars_step(o, trust, w, s, d);
+    case Kind::kCustom:
     case Kind::kRowwiseAdagrad:
       break;
   }

@@ -1,6 +1,7 @@
 // KVStore::Impl: saving and loading.
 #include <algorithm>
 
+#include "ps/update.h"
 #include "session/kvstore_impl.h"
 #include "session/store_file.h"
 #include "session/store_loader.h"
@@ -26,6 +27,20 @@ Status check_optimizers(const std::string& path, const std::optional<optim::Opti
                          session::optimizer_name(set->kind()) + "; set the same kind");
 }
 
+// How much state there is only who has the function knows.
+void check_known(const std::string& path, const session::StoreContents& contents,
+                 const char* operation) {
+  Status known = contents.optimizer.has_value() ? ps::check_known(*contents.optimizer) : Status();
+  for (const auto& key : contents.keys) {
+    if (known.ok() && key.optimizer.has_value()) known = ps::check_known(*key.optimizer);
+  }
+  if (known.ok()) return;
+  throw Error(unfit(path,
+                    "worker 0 must know the custom update too, for its state; call "
+                    "optim::register_update() there")
+                  .with_operation(operation));
+}
+
 }  // namespace
 
 void KVStore::Impl::save(const std::string& path) {
@@ -40,6 +55,7 @@ void KVStore::Impl::save(const std::string& path) {
   }
   std::sort(contents.keys.begin(), contents.keys.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
+  check_known(path, contents, "save");
   session::StoreSaver saver(*client_, contents, call_of(0, 1));
   throw_if_error(saver.save(path).with_operation("save"));
 }
@@ -70,6 +86,7 @@ void KVStore::Impl::load(const std::string& path) {
     }
   }
   throw_if_error(check_optimizers(path, contents->optimizer, optimizer).with_operation("load"));
+  check_known(path, contents.value(), "load");
   session::StoreLoader loader(*client_, *file.value(), call_of(0, 1));
   for (ps::KeyDescription& key : contents->keys) {
     key.key = next_key_++;

@@ -15,8 +15,8 @@ using optim::Optimizer;
 constexpr int kStoreVersion = 1;
 
 // By the numbers of optim::Kind, from 1.
-constexpr const char* kOptimizerNames[] = {"sgd",     "adam", "adamw", "adagrad",
-                                           "rmsprop", "lars", "lamb",  "rowwise_adagrad"};
+constexpr const char* kOptimizerNames[] = {"sgd",  "adam", "adamw",           "adagrad", "rmsprop",
+                                           "lars", "lamb", "rowwise_adagrad", "custom"};
 constexpr const char* kInitNames[] = {"constant", "uniform", "normal"};
 
 struct Number {
@@ -39,6 +39,7 @@ json json_of(const Optimizer& optimizer) {
   json out = {{"kind", optimizer_name(optimizer.kind())},
               {"beta1", optimizer.beta1()},
               {"beta2", optimizer.beta2()},
+              {"custom_id", optimizer.custom_id()},
               {"nesterov", optimizer.nesterov()},
               {"centered", optimizer.centered()}};
   for (const Number& number : kNumbers) out[number.name] = (optimizer.*number.get)();
@@ -69,6 +70,8 @@ Optimizer blank(Kind kind) {
       return optim::Lars(0);
     case Kind::kLamb:
       return optim::Lamb();
+    case Kind::kCustom:
+      return optim::Custom(0);
     case Kind::kRowwiseAdagrad:
       break;
   }
@@ -85,6 +88,7 @@ std::optional<Optimizer> optimizer_of(const json& from) {
     (optimizer.*number.set)(from.at(number.name).get<double>());
   }
   optimizer.betas(from.at("beta1").get<double>(), from.at("beta2").get<double>());
+  optimizer.custom_id(from.at("custom_id").get<std::uint32_t>());
   optimizer.nesterov(from.at("nesterov").get<bool>()).centered(from.at("centered").get<bool>());
   if (!ps::check(optimizer).ok()) {
     throw json::other_error::create(501, "an impossible optimiser", &from);
@@ -180,6 +184,13 @@ std::vector<std::string> slot_names(const std::string& key, const Optimizer& opt
     case Kind::kAdagrad:
     case Kind::kRowwiseAdagrad:
       return {at + "sum"};
+    case Kind::kCustom: {
+      std::vector<std::string> slots;
+      for (std::size_t i = 0; i < ps::slot_count(optimizer); ++i) {
+        slots.push_back(at + "slot" + std::to_string(i));
+      }
+      return slots;
+    }
     case Kind::kRmsprop:
       break;
   }

@@ -1,10 +1,11 @@
 // One rank of the jobs that the tests start with servers.
 //
-//   served_rank [--servers N] [--until FILE] [--fail RANK] [--scatter SEED]
+//   served_rank [--servers N] [--until FILE] [--fail RANK] [--scatter SEED] [--custom ID]
 //
 // Expects N servers, reduces until rank 0 sees FILE; rank RANK then ends with exit code 3. With
 // SEED it pushes keys of many sizes instead and ends when it likes, with pushes and pulls on their
-// way.
+// way. With ID it steps once with that custom update. As a server (--server-program) it knows
+// update 3.
 #include <unistd.h>
 
 #include <chrono>
@@ -54,11 +55,35 @@ void scatter(syncline::Session& session, unsigned seed) {
   std::printf("rank %d: done\n", session.rank());
 }
 
+void step(syncline::Session& session, std::uint32_t update) {
+  syncline::KVStore kv = session.kvstore();
+  kv.set_optimizer(syncline::optim::Custom(update));
+  std::vector<float> w(100'000, 5), gradient(w.size(), 1);
+  kv.init("w", {w.data(), w.size()});
+  kv.push("w", {gradient.data(), gradient.size()}).wait();
+  kv.clock();
+  kv.pull("w", {w.data(), w.size()}).wait();
+  const float expected = 5 - 10 * static_cast<float>(session.world_size());
+  const bool right = w == std::vector<float>(w.size(), expected);
+  std::printf("rank %d: %s\n", session.rank(), right ? "right" : "wrong");
+}
+
+void be_server() {
+  syncline::optim::register_update(
+      3, [](const syncline::optim::Optimizer&, std::uint64_t, std::size_t count, float* weights,
+            float* const*, const float* gradient) {
+        for (std::size_t i = 0; i < count; ++i) weights[i] -= 10 * gradient[i];
+      });
+  syncline::serve();
+}
+
 void run(syncline::net::RankOptions options) {
+  if (std::getenv("SYNCLINE_SERVER_ID") != nullptr) return be_server();
   syncline::Session session = syncline::init();
   const std::string wanted = options.count("--servers") != 0 ? options["--servers"] : "0";
   if (session.servers() != std::stoi(wanted)) throw std::runtime_error("other servers");
   if (options.count("--scatter") != 0) return scatter(session, std::stoul(options["--scatter"]));
+  if (options.count("--custom") != 0) return step(session, std::stoul(options["--custom"]));
   std::printf("ready\n");
   std::fflush(stdout);
   reduce_until(session, options["--until"]);

@@ -67,6 +67,14 @@ class Servers(LauncherTest):
                 self.assertIn("all_reduces go on without aggregators", err)
                 os.remove(self.path("enough"))
 
+    def test_servers_of_ones_own_know_custom_updates(self):
+        job = ("run", "-q", "-np", "2", "--servers", "2", "--server-program", RANK, RANK, "--servers", "2", "--custom")
+        result = self.syncline(*job, "3")
+        self.assertEqual((result.code, result.out.count("right"), result.err), (0, 2, ""), result.out)
+        result = self.syncline(*job, "4")
+        self.assertEqual(result.code, 2, result.err)
+        self.assertIn("a server knows no update 4; call optim::register_update()", result.err)
+
     # Case PS-10, second part: all roles end in any order, with traffic on its way.
     def test_stores_end_in_any_order(self):
         for seed in range(50):

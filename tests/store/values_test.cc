@@ -146,6 +146,43 @@ TEST_P(StoreValues, NormsOfACutTensorAreThoseOfTheWhole) {
   }
 }
 
+// An update of the program's own: signs of the gradients, with a count of steps as its state.
+void sign_update(const optim::Optimizer& optimizer, std::uint64_t step, std::size_t count,
+                 float* weights, float* const* slots, const float* gradient) {
+  for (std::size_t i = 0; i < count; ++i) {
+    slots[0][i] += 1;
+    EXPECT_EQ(slots[0][i], 10 + static_cast<float>(step));
+    weights[i] -= static_cast<float>(optimizer.lr()) * (gradient[i] > 0 ? 1.0F : -1.0F);
+  }
+}
+
+TEST_P(StoreValues, CustomUpdates) {
+  optim::register_update(7, sign_update, 1, 10);
+  run(2, [](Session& session) {
+    KVStore kv = session.kvstore();
+    kv.set_optimizer(optim::Custom(7, 0.5));
+    std::vector<float> w(200'000, 3), gradient(w.size(), session.rank() == 0 ? 2.0F : -1.0F);
+    kv.init("w", view(w));
+    const Ids ids{4, 9};
+    kv.create_table("t", TableOptions().dim(2).unbounded().optimizer(optim::Custom(7, 0.25)));
+    std::vector<float> rows(4, 1), row_gradients(4, -1);
+    for (int clock = 0; clock < 3; ++clock) {
+      kv.push("w", view(gradient)).wait();
+      kv.push_rows("t", view(ids), view(row_gradients)).wait();
+      kv.clock();
+    }
+    kv.pull("w", view(w)).wait();
+    kv.pull_rows("t", view(ids), view(rows)).wait();
+    EXPECT_EQ(w, std::vector<float>(w.size(), 1.5F));
+    EXPECT_EQ(rows, std::vector<float>(4, 0.75F));
+  });
+  run(1, [](Session& session) {
+    KVStore kv = session.kvstore();
+    EXPECT_EQ(conformance::code_of([&] { kv.set_optimizer(optim::Custom(99)); }),
+              Code::kInvalidArgument);
+  });
+}
+
 // Sgd on the server: w -= lr * sum.
 TEST_P(StoreValues, OptimizerOnTheServer) {
   run(3, [](Session& session) {

@@ -210,6 +210,7 @@ Status Agent::start_server(const AgentCommand& command, int server) {
   place.key_fd = key.value();
   SpawnSpec spec;
   spec.program = {own_path(), "serve"};
+  if (!config_->server_program.empty()) spec.program = {config_->server_program};
   spec.variables = server_environment(*config_, place, server);
   spec.inherited = {key.value()};
   const Status status = group_.start(config_->world_size + server, spec);

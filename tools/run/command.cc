@@ -277,6 +277,9 @@ void add_placement_options(CLI::App& app, RunArguments& a) {
          "--servers-on", a.servers.where,
          "The hosts of either: a hostfile, or colocated = in turn on the hosts of the ranks")
       ->default_str("colocated");
+  app.add_option("--server-program", a.launch.server_program,
+                 "What servers run, instead of syncline serve: a program that calls "
+                 "syncline::serve(), with updates of its own");
   app.add_flag("--standalone", a.standalone, "This machine only (the default without hosts)");
   app.add_option("--bind-to", a.launch.bind_to, "Pin ranks: core, numa or none")
       ->capture_default_str();

@@ -135,6 +135,7 @@ AgentConfig Launcher::config_of(const Host& host, int index) const {
                                      [](const HostPlacement& each) { return each.ranks > 0; }));
   config.world_size = ranks();
   config.servers = options_.servers;
+  config.server_program = options_.server_program;
   config.local_servers = host.placement.servers;
   config.first_rank = host.placement.first_rank;
   config.ranks = host.placement.ranks;

@@ -16,6 +16,7 @@ inline constexpr const char* kDefaultRsh =
 struct LaunchOptions {
   std::vector<HostPlacement> hosts;
   int servers = 0;                   // placed on these
+  std::string server_program;        // what they run; empty: syncline serve
   bool aggregators = false;          // that is what they are: the ranks go on without them
   std::vector<std::string> program;  // with its arguments
   Variables variables;               // set in every rank, over its inherited environment

@@ -44,6 +44,7 @@ json to_json(const AgentConfig& c) {
           {"ranks", c.ranks},
           {"servers", c.servers},
           {"local_servers", c.local_servers},
+          {"server_program", c.server_program},
           {"program", c.program},
           {"directory", c.directory},
           {"variables", c.variables},
@@ -66,6 +67,7 @@ AgentConfig config_from(const json& j) {
   j.at("ranks").get_to(c.ranks);
   j.at("servers").get_to(c.servers);
   j.at("local_servers").get_to(c.local_servers);
+  j.at("server_program").get_to(c.server_program);
   j.at("program").get_to(c.program);
   j.at("directory").get_to(c.directory);
   j.at("variables").get_to(c.variables);

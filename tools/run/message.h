@@ -17,7 +17,7 @@
 
 namespace syncline::tools {
 
-inline constexpr int kAgentProtocol = 2;
+inline constexpr int kAgentProtocol = 3;
 inline constexpr std::size_t kMessageBytesMax = 16u << 20;
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -33,6 +33,7 @@ struct AgentConfig {
   int ranks = 1;
   int servers = 0;                   // of the job; server s is process world_size + s in events
   std::vector<int> local_servers;    // those of this host
+  std::string server_program;        // what servers run; empty: syncline serve
   std::vector<std::string> program;  // with its arguments
   std::string directory;
   Variables variables;  // set in each rank, over what the agent inherited

@@ -27,6 +27,7 @@ TEST(AgentMessages, ConfigurationSurvives) {
   command.config.world_size = 5;
   command.config.first_rank = 2;
   command.config.servers = 3;
+  command.config.server_program = "./my_server";
   command.config.local_servers = {0, 2};
   command.config.program = {"sh", "-c", "echo 'a\nb'"};
   command.config.variables = {{"A", "x=y"}, {"B", ""}};
@@ -41,6 +42,7 @@ TEST(AgentMessages, ConfigurationSurvives) {
   EXPECT_EQ(decoded.value().config.key, "secret\n");
   EXPECT_EQ(decoded.value().config.first_rank, 2);
   EXPECT_EQ(decoded.value().config.servers, 3);
+  EXPECT_EQ(decoded.value().config.server_program, "./my_server");
   EXPECT_EQ(decoded.value().config.local_servers, (std::vector<int>{0, 2}));
   EXPECT_TRUE(decoded.value().config.keep_omp_threads);
 }
