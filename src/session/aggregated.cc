@@ -78,13 +78,17 @@ std::shared_ptr<WorkState> Communicator::Impl::submit_aggregated(const Call& cal
            "the name is longer than " + std::to_string(collective::kAnnounceNameMax) + " bytes");
   }
   auto messages = announcements(request, call);
-  if (batch_ != nullptr) {
-    for (exec::MessageRequest& message : messages) batch_->record(std::move(message));
-    return batch_->record(std::move(request));
-  }
   const auto calls = context_->aggregated_calls.lock();
   if (calls == nullptr) refuse(call, options, "the session has left the job", Code::kShutdown);
-  return calls->start(std::move(messages), std::move(request), call, options);
+  if (batch_ != nullptr) {
+    const auto kept = std::make_shared<exec::OperationRequest>(std::move(request));
+    return batch_->record([calls, messages, kept, call, options](const auto& work) {
+      calls->start(messages, std::move(*kept), call, options, work);
+    });
+  }
+  auto work = std::make_shared<WorkState>(context_->engine);
+  calls->start(std::move(messages), std::move(request), call, options, work);
+  return work;
 }
 
 // What rank 0 sends to each aggregator before it calls.

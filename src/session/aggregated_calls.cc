@@ -35,18 +35,16 @@ void AggregatedCalls::complete(const std::shared_ptr<WorkState>& work, const Sta
   for (const auto& callback : callbacks) callback();
 }
 
-std::shared_ptr<WorkState> AggregatedCalls::start(std::vector<exec::MessageRequest> announcements,
-                                                  exec::OperationRequest request,
-                                                  Communicator::Impl::Call call,
-                                                  CallOptions options) {
+void AggregatedCalls::start(std::vector<exec::MessageRequest> announcements,
+                            exec::OperationRequest request, Communicator::Impl::Call call,
+                            CallOptions options, std::shared_ptr<WorkState> work) {
   Kept kept;
   kept.announcements = std::move(announcements);
   kept.request = std::move(request);
   kept.call = call;
   kept.options = std::move(options);
   kept.options.schedule.clear();
-  kept.work = std::make_shared<WorkState>(engine_);
-  auto work = kept.work;
+  kept.work = std::move(work);
   {
     MutexLock lock(mutex_);
     if (phase_ == Phase::kAggregating || phase_ == Phase::kMeeting) {
@@ -60,7 +58,6 @@ std::shared_ptr<WorkState> AggregatedCalls::start(std::vector<exec::MessageReque
     calls_.emplace(next_++, std::move(kept));
   }
   pump();
-  return work;
 }
 
 AggregatedCalls::Calls::iterator AggregatedCalls::next_call() {

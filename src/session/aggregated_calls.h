@@ -37,9 +37,9 @@ class AggregatedCalls : public std::enable_shared_from_this<AggregatedCalls> {
   // Once, before the engine runs: from then on it looks whether the aggregators live.
   void watch();
   // What goes to the aggregators and, should it come to that, the same call for the workers' group.
-  std::shared_ptr<WorkState> start(std::vector<exec::MessageRequest> announcements,
-                                   exec::OperationRequest request, Communicator::Impl::Call call,
-                                   CallOptions options);
+  // Completes `work`.
+  void start(std::vector<exec::MessageRequest> announcements, exec::OperationRequest request,
+             Communicator::Impl::Call call, CallOptions options, std::shared_ptr<WorkState> work);
 
  private:
   enum class Phase : std::uint8_t { kAggregating, kMeeting, kOnTheirOwn, kBroken };

@@ -75,37 +75,43 @@ std::shared_ptr<WorkState> Batch::Impl::record(exec::Engine::Call&& call) {
   return calls_.back().work;
 }
 
+std::shared_ptr<WorkState> Batch::Impl::record(Begin begin) {
+  auto work = std::make_shared<WorkState>(engine_);
+  hold(work);
+  later_.emplace_back(work, std::move(begin));
+  return work;
+}
+
 void Batch::Impl::hold(const std::shared_ptr<WorkState>& work) {
   work->set_held(true);
   held_.push_back(work);
 }
 
 Work Batch::Impl::start() {
-  if (calls_.empty()) return Work();
+  if (calls_.empty() && later_.empty()) return Work();
   auto joined = std::make_shared<Joined>();
   joined->whole = std::make_shared<WorkState>(engine_);
-  joined->open = calls_.size();
+  joined->open = calls_.size() + later_.size();
   for (const auto& work : held_) work->set_held(false);
   held_.clear();
   for (const exec::Engine::Call& call : calls_) {
     call.work->on_complete([joined](const Status& status) { end_one(*joined, status); });
   }
-  std::vector<exec::Engine::Call> calls;
-  calls.swap(calls_);
-  engine_->submit(std::move(calls));
+  for (const auto& [work, begin] : later_) {
+    work->on_complete([joined](const Status& status) { end_one(*joined, status); });
+  }
+  engine_->submit(std::exchange(calls_, {}));
+  for (const auto& [work, begin] : std::exchange(later_, {})) begin(work);
   return Work(joined->whole);
 }
 
 void Batch::Impl::cancel() {
   for (const auto& work : held_) work->set_held(false);
   held_.clear();
-  std::vector<exec::Engine::Call> calls;
-  calls.swap(calls_);
+  const Status dropped(Code::kCancelled, "its batch was dropped without start()");
   std::vector<std::function<void()>> callbacks;
-  for (const exec::Engine::Call& call : calls) {
-    call.work->complete(Status(Code::kCancelled, "its batch was dropped without start()"),
-                        callbacks);
-  }
+  for (const auto& call : std::exchange(calls_, {})) call.work->complete(dropped, callbacks);
+  for (const auto& later : std::exchange(later_, {})) later.first->complete(dropped, callbacks);
   for (auto& callback : callbacks) callback();
   groups_.clear();
 }

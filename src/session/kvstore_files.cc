@@ -22,9 +22,9 @@ Status check_optimizers(const std::string& path, const std::optional<optim::Opti
   if (!set.has_value()) {
     return unfit(path, "was saved with the optimiser " + name + "; call set_optimizer() first");
   }
-  if (set->kind() == saved->kind()) return {};
+  if (set->kind() == saved->kind() && set->custom_id() == saved->custom_id()) return {};
   return unfit(path, "was saved with the optimiser " + name + ", this store has " +
-                         session::optimizer_name(set->kind()) + "; set the same kind");
+                         session::optimizer_name(set->kind()) + "; set the same");
 }
 
 // How much state there is only who has the function knows.

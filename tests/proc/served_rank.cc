@@ -68,17 +68,7 @@ void step(syncline::Session& session, std::uint32_t update) {
   std::printf("rank %d: %s\n", session.rank(), right ? "right" : "wrong");
 }
 
-void be_server() {
-  syncline::optim::register_update(
-      3, [](const syncline::optim::Optimizer&, std::uint64_t, std::size_t count, float* weights,
-            float* const*, const float* gradient) {
-        for (std::size_t i = 0; i < count; ++i) weights[i] -= 10 * gradient[i];
-      });
-  syncline::serve();
-}
-
 void run(syncline::net::RankOptions options) {
-  if (std::getenv("SYNCLINE_SERVER_ID") != nullptr) return be_server();
   syncline::Session session = syncline::init();
   const std::string wanted = options.count("--servers") != 0 ? options["--servers"] : "0";
   if (session.servers() != std::stoi(wanted)) throw std::runtime_error("other servers");
