@@ -1,6 +1,6 @@
 #include "session/aggregated_calls.h"
 
-#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "session/log.h"
@@ -47,14 +47,6 @@ void AggregatedCalls::start(std::vector<exec::MessageRequest> announcements,
   kept.work = std::move(work);
   {
     MutexLock lock(mutex_);
-    if (phase_ == Phase::kAggregating || phase_ == Phase::kMeeting) {
-      const std::size_t bytes = call.in.bytes();
-      kept.input = buffers_.take(bytes);
-      if (bytes != 0)
-        std::copy_n(static_cast<const std::byte*>(call.in.data()), bytes, kept.input.get());
-      kept.request.in = kept.input.get();
-      kept.call.in = ConstTensorView(kept.input.get(), call.in.count(), call.in.type());
-    }
     calls_.emplace(next_++, std::move(kept));
   }
   pump();
@@ -75,6 +67,8 @@ void AggregatedCalls::pump() {
     Communicator::Impl::Call again;
     CallOptions options;
     std::uint64_t number = 0;
+    ConstTensorView input;
+    Buffer copy;
     {
       MutexLock lock(mutex_);
       if (pumping_) return;  // that thread looks again
@@ -93,6 +87,10 @@ void AggregatedCalls::pump() {
         if (number < canonical_until_) options.reproducible = true;
       } else {
         kept.launched = kept.under_way = true;
+        input = kept.call.in;
+        copy = kept.input = buffers_.take(input.bytes());
+        kept.request.in = copy.get();
+        kept.call.in = ConstTensorView(copy.get(), input.count(), input.type());
         for (auto& message : kept.announcements) calls.emplace_back().message = std::move(message);
         calls.emplace_back().operation = std::move(kept.request);
       }
@@ -100,6 +98,8 @@ void AggregatedCalls::pump() {
     if (calls.empty()) {
       do_again(number, again, options);
     } else {
+      // The caller may change its own once the result is there; others may need it still.
+      if (input.bytes() != 0) std::memcpy(copy.get(), input.data(), input.bytes());
       aggregate(number, std::move(calls));
     }
     MutexLock lock(mutex_);
@@ -127,6 +127,7 @@ void AggregatedCalls::on_aggregated(std::uint64_t number, const Status& status) 
       kept.done = true;
     }
     if (!status.ok() && !orphaned) phase_ = Phase::kBroken;
+    if (phase_ == Phase::kBroken) kept.input = nullptr;
     for (auto at = calls_.find(prefix_); at != calls_.end() && at->second.done; ++at) ++prefix_;
     // All workers have these; whoever still meets about them finds them done.
     while (status.ok() && phase_ == Phase::kAggregating && !calls_.empty() &&

@@ -48,7 +48,7 @@ class AggregatedCalls : public std::enable_shared_from_this<AggregatedCalls> {
     exec::OperationRequest request;
     Communicator::Impl::Call call;
     CallOptions options;
-    Buffer input;  // a copy; null once no aggregator has a part in it
+    Buffer input;  // a copy, of what went to the aggregators
     Buffer again;  // where a result goes that is there already
     std::shared_ptr<WorkState> work;
     bool launched = false;
