@@ -52,10 +52,18 @@ void AggregatedCalls::start(std::vector<exec::MessageRequest> announcements,
   pump();
 }
 
+bool AggregatedCalls::in_one_window(std::uint64_t first, std::uint64_t last) const {
+  std::size_t bytes = 0;
+  for (auto at = calls_.find(first); at != calls_.end() && at->first <= last; ++at) {
+    bytes += at->second.call.in.bytes();
+  }
+  return first == last || (last - first < kWindow && bytes <= kWindowBytes);
+}
+
 AggregatedCalls::Calls::iterator AggregatedCalls::next_call() {
   const auto next = calls_.find(begun_);
   if (next == calls_.end() || phase_ == Phase::kMeeting) return calls_.end();
-  if (phase_ == Phase::kAggregating && begun_ >= prefix_ + kWindow) return calls_.end();
+  if (phase_ == Phase::kAggregating && !in_one_window(prefix_, begun_)) return calls_.end();
   // What the aggregator's group still writes to must end first.
   return next->second.under_way ? calls_.end() : next;
 }
@@ -130,8 +138,8 @@ void AggregatedCalls::on_aggregated(std::uint64_t number, const Status& status) 
     if (phase_ == Phase::kBroken) kept.input = nullptr;
     for (auto at = calls_.find(prefix_); at != calls_.end() && at->second.done; ++at) ++prefix_;
     // All workers have these; whoever still meets about them finds them done.
-    while (status.ok() && phase_ == Phase::kAggregating && !calls_.empty() &&
-           calls_.begin()->first + kWindow <= number && calls_.begin()->second.done) {
+    while (status.ok() && phase_ == Phase::kAggregating && calls_.begin()->second.done &&
+           calls_.begin()->first < number && !in_one_window(calls_.begin()->first, number)) {
       Kept& oldest = calls_.begin()->second;
       buffers_.give(std::move(oldest.input), oldest.call.in.bytes());
       calls_.erase(calls_.begin());

@@ -4,13 +4,13 @@
 //   aggregating -> meeting -> on their own       an aggregator is gone
 //   aggregating | meeting -> broken              a worker is: calls fail, as always
 //
-// Calls are numbered on all workers alike. At most kWindow of them are under way, so that whoever
-// completes call j knows that all workers have completed those up to j - kWindow: the aggregator
-// had a contribution to j from each. Inputs of younger calls are kept. When an aggregator dies the
-// workers meet in a group of their own and agree on the oldest call that somebody has not
-// completed; all do the calls from there on again, by the workers' own schedules. What some had
-// from the aggregator and others get so is summed in the canonical order, which is the
-// aggregators': the same bits.
+// Calls are numbered on all workers alike. Only so many of them are under way (in_one_window()): so
+// whoever completes call j knows that all workers have completed what lies a window before it,
+// since the aggregator had a contribution to j from each. Inputs of younger calls are kept. When an
+// aggregator dies the workers meet in a group of their own and agree on the oldest call that
+// somebody has not completed; all do the calls from there on again, by the workers' own schedules.
+// What some had from the aggregator and others get so is summed in the canonical order, which is
+// the aggregators': the same bits.
 #pragma once
 
 #include <array>
@@ -29,6 +29,7 @@ namespace syncline::session {
 class AggregatedCalls : public std::enable_shared_from_this<AggregatedCalls> {
  public:
   static constexpr std::uint64_t kWindow = 8;
+  static constexpr std::size_t kWindowBytes = 64 << 20;
 
   // `own`: all workers, for nothing else than this.
   AggregatedCalls(std::shared_ptr<exec::Engine> engine, collective::AggregationGroup aggregation,
@@ -57,6 +58,8 @@ class AggregatedCalls : public std::enable_shared_from_this<AggregatedCalls> {
   };
   using Calls = std::map<std::uint64_t, Kept>;
 
+  // The calls from `first` to `last` may be under way together; a single one always may.
+  bool in_one_window(std::uint64_t first, std::uint64_t last) const SYNCLINE_REQUIRES(mutex_);
   void pump();
   // What to begin next; end(): nothing.
   Calls::iterator next_call() SYNCLINE_REQUIRES(mutex_);
