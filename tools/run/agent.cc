@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -200,7 +201,7 @@ Status Agent::start(const AgentCommand& command) {
   return {};
 }
 
-// Unbound: it works while ranks of its host wait, on whatever core is free then.
+// It works while ranks of its host wait.
 Status Agent::start_server(const AgentCommand& command, int server) {
   const Result<int> key = memory_file("syncline-key", config_->key);
   if (!key.ok()) return key.status();
@@ -213,6 +214,10 @@ Status Agent::start_server(const AgentCommand& command, int server) {
   if (!config_->server_program.empty()) spec.program = {config_->server_program};
   spec.variables = server_environment(*config_, place, server);
   spec.inherited = {key.value()};
+  const auto& local = config_->local_servers;
+  const auto index = std::find(local.begin(), local.end(), server) - local.begin();
+  spec.cores = cores_of_server(static_cast<int>(index), static_cast<int>(local.size()),
+                               config_->ranks, allowed_cores());
   const Status status = group_.start(config_->world_size + server, spec);
   close(key.value());
   return status;

@@ -90,6 +90,13 @@ std::vector<int> cores_of_rank(Binding binding, int local_rank, int local_ranks,
   return usable[index];
 }
 
+std::vector<int> cores_of_server(int index, int servers, int ranks,
+                                 const std::vector<int>& allowed) {
+  const auto cores = static_cast<int>(allowed.size());
+  if (servers < 2 || servers + ranks <= cores) return {};
+  return {allowed[static_cast<std::size_t>(index % cores)]};
+}
+
 std::vector<std::vector<int>> numa_nodes() {
   std::vector<std::vector<int>> nodes;
   for (int node = 0;; ++node) {

@@ -30,6 +30,12 @@ std::vector<int> cores_of_rank(Binding binding, int local_rank, int local_ranks,
                                const std::vector<int>& allowed,
                                const std::vector<std::vector<int>>& nodes);
 
+// The core that a host's `index`-th server is bound to where servers and ranks are more than the
+// cores: each has another one, in turn, so that no two share a core while ranks share the other.
+// Empty: unbound.
+std::vector<int> cores_of_server(int index, int servers, int ranks,
+                                 const std::vector<int>& allowed);
+
 // The cores of each NUMA node of this machine.
 std::vector<std::vector<int>> numa_nodes();
 

@@ -20,6 +20,15 @@ TEST(Cpus, ReadsLists) {
   EXPECT_EQ(parse_cpu_list("x,2"), Cores{2});
 }
 
+TEST(Cpus, ServersHaveCoresOfTheirOwnWhereThereAreFew) {
+  const Cores allowed = {2, 3, 5};
+  EXPECT_EQ(cores_of_server(0, 2, 2, allowed), (Cores{2}));
+  EXPECT_EQ(cores_of_server(1, 2, 2, allowed), (Cores{3}));
+  EXPECT_EQ(cores_of_server(4, 5, 2, allowed), (Cores{3}));
+  EXPECT_TRUE(cores_of_server(0, 2, 1, allowed).empty()) << "room for all";
+  EXPECT_TRUE(cores_of_server(0, 1, 9, allowed).empty()) << "nothing to share out";
+}
+
 TEST(Cpus, CoreBindingSharesOutTheAllowedCores) {
   const Cores allowed = {2, 3, 5, 7};
   EXPECT_EQ(cores_of_rank(Binding::kCore, 0, 2, allowed, {}), (Cores{2, 3}));
