@@ -206,9 +206,13 @@ Status ServerCore::set_optimizer(Store& store, int worker, const Request& reques
   return {};
 }
 
-// No push of a closed clock will come any more.
+// No push of a closed clock will come any more, but for payloads that are on their way.
 void ServerCore::forget_optimizers(Store& store) {
-  auto needed = store.optimizers.upper_bound(store.clocks.closed());
+  std::uint64_t oldest = store.clocks.closed();
+  for (const auto& [id, payload] : payloads_) {
+    if (payload.request.store == store.number) oldest = std::min(oldest, payload.request.clock);
+  }
+  auto needed = store.optimizers.upper_bound(oldest);
   if (needed == store.optimizers.begin()) return;
   store.optimizers.erase(store.optimizers.begin(), std::prev(needed));
 }

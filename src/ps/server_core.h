@@ -162,7 +162,7 @@ class ServerCore {
   void settle_all(Store& store);
   void settle_push(const Request& request, int worker);
   void leave(Store& store, int worker);
-  static void forget_optimizers(Store& store);
+  void forget_optimizers(Store& store);
   void retire(std::uint16_t number);
   // Counts what waits for others.
   static std::size_t waiting_cost(const Request& request) {

@@ -369,6 +369,25 @@ TEST_F(HandServer, AnswersDoNotOvertakeThePayloadTheyReplace) {
   EXPECT_EQ(core->take_actions().replies.size(), 1U);
 }
 
+// A payload that comes after its clock has ended everywhere still steps by that clock's optimiser.
+TEST_F(HandServer, PayloadsKeepTheirOptimizer) {
+  for (const std::uint64_t bound : {std::uint64_t{0}, kUnbounded}) {
+    Rules rules;
+    rules.bound = bound;
+    open_all(rules);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kOptimizer, encode(optim::Sgd(10)));
+    make_key();
+    const std::uint64_t id = announce(0);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kOptimizer, encode(optim::Sgd(1)), 1);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kClock, {}, 1);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kOptimizer, encode(optim::Sgd(1)), 2);
+    for (int w = 0; w < 2; ++w) ask(w, RequestKind::kClock, {}, 2);
+    arrive(id, 3);
+    core->take_actions();
+    EXPECT_EQ(pull(0, 2), -30) << bound;
+  }
+}
+
 // Two servers with a slice each of one tensor, by hand.
 class TwoServers : public testing::Test {
  protected:

@@ -92,11 +92,13 @@ class KVStoreOptimizer::Impl : public std::enable_shared_from_this<KVStoreOptimi
     std::uintptr_t hook = 0;
   };
 
+  // An answer may come after an error has taken the model away: its memory stays until then.
   void pull_all() {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
       entry.pulled = store_.pull(entry.key, torch_detail::view_of(entry.weights),
                                  Pull().priority(priority(i)));
+      entry.pulled.on_complete([weights = entry.weights](const Status&) {});
     }
   }
 

@@ -1,5 +1,6 @@
 // Who waits for whom.
 #include <atomic>
+#include <memory>
 #include <thread>
 
 #include "tests/conformance/each_wiring.h"
@@ -85,6 +86,52 @@ TEST_P(StoreConsistency, MissingPushes) {
       kv.clock();
       kv.pull("w", view(w)).wait();
       EXPECT_EQ(w[0], clock == 0 ? 5 : clock);
+    }
+  });
+}
+
+// As a trainer does: gradients that go once they have left, pulls behind them, all keys at once.
+TEST_P(StoreConsistency, AsynchronousSteps) {
+  constexpr int kSteps = 150;
+  run(3, [](Session& session) {
+    KVStore kv = session.kvstore(KVStoreOptions().consistency(Consistency::asynchronous()));
+    kv.set_optimizer(optim::Sgd(1));
+    const std::vector<std::size_t> counts{288, 32, 18'432, 64, 200'000, 128, 1280, 10};
+    std::vector<std::vector<float>> weights;
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      weights.emplace_back(counts[k], 0.0F);
+      kv.init(std::to_string(k), view(weights[k]));
+    }
+    float total = 0;
+    for (int step = 1; step <= kSteps; ++step) {
+      kv.set_optimizer(optim::Sgd(1 + step % 3));  // a schedule
+      total += static_cast<float>(1 + step % 3);
+      for (std::size_t k = counts.size(); k-- > 0;) {
+        auto gradient = std::make_shared<std::vector<float>>(counts[k], -1.0F);
+        Work work =
+            kv.push(std::to_string(k), view(*gradient), Push().priority(-static_cast<int>(k)));
+        work.on_complete([gradient](const Status&) {});
+      }
+      kv.clock();
+      std::vector<Work> pulls;
+      for (std::size_t k = 0; k < counts.size(); ++k) {
+        pulls.push_back(
+            kv.pull(std::to_string(k), view(weights[k]), Pull().priority(-static_cast<int>(k))));
+      }
+      for (std::size_t k = 0; k < counts.size(); ++k) {
+        pulls[k].wait();
+        for (const float w : weights[k]) {
+          const bool possible =
+              w >= total && w <= 9.0F * kSteps && w == static_cast<float>(static_cast<int>(w));
+          ASSERT_TRUE(possible) << "step " << step << " key " << k << ": " << w;
+        }
+      }
+    }
+    kv.flush();
+    session.world().barrier().wait();
+    for (std::size_t k = 0; k < counts.size(); ++k) {
+      kv.pull(std::to_string(k), view(weights[k])).wait();
+      EXPECT_EQ(weights[k], std::vector<float>(counts[k], 3 * total)) << k;
     }
   });
 }
