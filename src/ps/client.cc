@@ -10,8 +10,6 @@ namespace syncline::ps {
 namespace {
 
 constexpr std::uint64_t kAbreastBytes = 1 << 16;
-// A lane from which nothing has left for so long is stuck.
-constexpr Nanos kStuck = 200 * kMillisecond;
 
 bool is_ordered(RequestKind kind) {
   return kind == RequestKind::kClock || kind == RequestKind::kFlush ||
@@ -102,9 +100,7 @@ std::uint64_t Client::least_sent(const Lane& but, std::uint64_t none) const {
   std::optional<std::uint64_t> least;
   const Nanos now = links_.engine->now();
   for (const Lane& other : lanes_) {
-    const bool idle = other.in_flight + other.payload_queued == 0;
-    const bool stuck = now - other.moved_at >= kStuck;
-    if (&other == &but || idle || stuck) continue;
+    if (&other == &but || !other.has_payload() || other.is_stuck(now)) continue;
     const std::uint64_t sent = other.handed - other.in_flight;
     least = std::min(least.value_or(sent), sent);
   }
@@ -185,9 +181,8 @@ void Client::lose_patience(Nanos now) {
   std::vector<std::size_t> waiting;
   {
     MutexLock lock(mutex_);
-    const bool stuck = std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
-      return lane.in_flight + lane.payload_queued > 0 && now - lane.moved_at >= kStuck;
-    });
+    const bool stuck = std::any_of(lanes_.begin(), lanes_.end(),
+                                   [now](const Lane& lane) { return lane.is_stuck(now); });
     for (std::size_t server = 0; server < lanes_.size(); ++server) {
       Lane& lane = lanes_[server];
       if (lane.queue.empty() || SYNCLINE_PLANTED(endless_patience)) continue;
@@ -416,11 +411,8 @@ Status Client::set_optimizer(const optim::Optimizer& optimizer, std::uint64_t cl
 
 Result<std::shared_ptr<WorkState>> Client::begin_create(const KeyDescription& key,
                                                         const void* value, Nanos timeout) {
-  if (encode(key).size() > kInlineMax) {
-    return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +
-                                          " slices; split the tensor into several keys");
-  }
-  announce(key);
+  const Status announced = announce(key);
+  if (!announced.ok()) return announced;
   const std::size_t width = size_of(key.dtype);
   for (std::size_t i = 0; i < key.slices.size(); ++i) {
     const PlacedSlice& slice = key.slices[i];

@@ -90,7 +90,8 @@ class Client : public std::enable_shared_from_this<Client> {
   State read_state(const KeyDescription& key, std::size_t server, std::size_t slice,
                    std::uint64_t first_row, const Call& call);
   // Worker 0: a key without a value on all servers; restore() gives it one, publish() ends that.
-  void announce(const KeyDescription& key);
+  // kUnsupported: more slices than a request describes.
+  Status announce(const KeyDescription& key);
   // Completes when the state has left; a refusal is in take_failure().
   std::shared_ptr<WorkState> restore(const KeyDescription& key, std::size_t server,
                                      std::size_t slice,
@@ -150,6 +151,10 @@ class Client : public std::enable_shared_from_this<Client> {
     Lead lead;
     bool submitting = false;  // one thread submits at a time, so that order is kept
     bool listening = false;
+
+    static constexpr Nanos kStuck = 200 * kMillisecond;
+    bool has_payload() const { return in_flight + payload_queued > 0; }
+    bool is_stuck(Nanos now) const { return has_payload() && now - moved_at >= kStuck; }
   };
 
   std::shared_ptr<JoinedWork> join(std::string operation, std::size_t parts);
@@ -189,7 +194,7 @@ class Client : public std::enable_shared_from_this<Client> {
 
   const WorkerLinks links_;
   const std::uint16_t store_;
-  const bool keeps_lead_;          // the lanes\' leads count
+  const bool keeps_lead_;          // the lanes' leads count
   std::atomic<bool> bulk_{false};  // what open() said
   Mutex mutex_;
   std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_

@@ -22,13 +22,18 @@ Client::State Client::read_state(const KeyDescription& key, std::size_t server, 
   return {work, answer};
 }
 
-void Client::announce(const KeyDescription& key) {
+Status Client::announce(const KeyDescription& key) {
   const std::vector<std::byte> body = encode(key);
+  if (body.size() > kInlineMax) {
+    return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +
+                                          " slices; split the tensor into several keys");
+  }
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
     auto item = make_item(RequestKind::kCreate, {}, body);
     item->request.key = key.key;
     enqueue(server, std::move(item));
   }
+  return {};
 }
 
 std::shared_ptr<WorkState> Client::restore(const KeyDescription& key, std::size_t server,

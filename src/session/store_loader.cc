@@ -52,7 +52,8 @@ Status StoreLoader::load(const ps::KeyDescription& key,
   if (key.table && key.optimizer.has_value()) slots = slot_names(key.name, *key.optimizer);
   const bool steps = kernels::accumulate_type(key.dtype) == DType::kF32;
   if (!key.table && steps && optimizer.has_value()) slots = slot_names(key.name, *optimizer);
-  client_.announce(key);
+  const Status announced = client_.announce(key);
+  if (!announced.ok()) return announced;
   const Status sent = key.table ? load_rows(key, slots) : load_slices(key, slots);
   const Status left = drain(0);
   if (!sent.ok() || !left.ok()) return sent.ok() ? left : sent;
