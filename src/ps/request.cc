@@ -35,32 +35,8 @@ void put_optimizer(ByteWriter& out, const optim::Optimizer& x) {
   out.put(x.custom_id());
 }
 
-std::optional<optim::Optimizer> of_kind(std::uint8_t kind) {
-  switch (static_cast<optim::Kind>(kind)) {
-    case optim::Kind::kSgd:
-      return optim::Sgd(0);
-    case optim::Kind::kAdam:
-      return optim::Adam();
-    case optim::Kind::kAdamW:
-      return optim::AdamW();
-    case optim::Kind::kAdagrad:
-      return optim::Adagrad();
-    case optim::Kind::kRmsprop:
-      return optim::Rmsprop();
-    case optim::Kind::kLars:
-      return optim::Lars(0);
-    case optim::Kind::kLamb:
-      return optim::Lamb();
-    case optim::Kind::kRowwiseAdagrad:
-      return optim::RowwiseAdagrad();
-    case optim::Kind::kCustom:
-      return optim::Custom(0);
-  }
-  return std::nullopt;
-}
-
 std::optional<optim::Optimizer> get_optimizer(ByteReader& in) {
-  auto x = of_kind(in.get<std::uint8_t>());
+  auto x = blank_optimizer(static_cast<optim::Kind>(in.get<std::uint8_t>()));
   const auto flags = in.get<std::uint8_t>();
   double numbers[11];
   for (double& number : numbers) number = get_double(in);
@@ -216,6 +192,30 @@ Result<Rules> decode_rules(std::span<const std::byte> bytes) {
   rules.scale_by_age = scales != 0;
   if (!in.at_end() || combine > 1 || scales > 1) return malformed("a store's rules");
   return rules;
+}
+
+std::optional<optim::Optimizer> blank_optimizer(optim::Kind kind) {
+  switch (kind) {
+    case optim::Kind::kSgd:
+      return optim::Sgd(0);
+    case optim::Kind::kAdam:
+      return optim::Adam();
+    case optim::Kind::kAdamW:
+      return optim::AdamW();
+    case optim::Kind::kAdagrad:
+      return optim::Adagrad();
+    case optim::Kind::kRmsprop:
+      return optim::Rmsprop();
+    case optim::Kind::kLars:
+      return optim::Lars(0);
+    case optim::Kind::kLamb:
+      return optim::Lamb();
+    case optim::Kind::kRowwiseAdagrad:
+      return optim::RowwiseAdagrad();
+    case optim::Kind::kCustom:
+      return optim::Custom(0);
+  }
+  return std::nullopt;
 }
 
 std::vector<std::byte> encode(const optim::Optimizer& optimizer) {

@@ -109,6 +109,8 @@ Result<KeyDescription> decode_key(std::span<const std::byte> bytes);
 std::vector<std::byte> encode(const Rules& rules);
 Result<Rules> decode_rules(std::span<const std::byte> bytes);
 
+// Of this kind, its numbers to be set; none: a number that no kind has.
+std::optional<optim::Optimizer> blank_optimizer(optim::Kind kind);
 std::vector<std::byte> encode(const optim::Optimizer& optimizer);
 Result<optim::Optimizer> decode_optimizer(std::span<const std::byte> bytes);
 

@@ -54,36 +54,12 @@ int place_of(const char* const (&names)[N], const std::string& name) {
   return -1;
 }
 
-Optimizer blank(Kind kind) {
-  switch (kind) {
-    case Kind::kSgd:
-      return optim::Sgd(0);
-    case Kind::kAdam:
-      return optim::Adam();
-    case Kind::kAdamW:
-      return optim::AdamW();
-    case Kind::kAdagrad:
-      return optim::Adagrad();
-    case Kind::kRmsprop:
-      return optim::Rmsprop();
-    case Kind::kLars:
-      return optim::Lars(0);
-    case Kind::kLamb:
-      return optim::Lamb();
-    case Kind::kCustom:
-      return optim::Custom(0);
-    case Kind::kRowwiseAdagrad:
-      break;
-  }
-  return optim::RowwiseAdagrad();
-}
-
 // Throws json::exception.
 std::optional<Optimizer> optimizer_of(const json& from) {
   if (from.is_null()) return std::nullopt;
   const int kind = place_of(kOptimizerNames, from.at("kind").get<std::string>());
   if (kind < 0) throw json::other_error::create(501, "an unknown optimiser", &from);
-  Optimizer optimizer = blank(static_cast<Kind>(kind + 1));
+  Optimizer optimizer = *ps::blank_optimizer(static_cast<Kind>(kind + 1));
   for (const Number& number : kNumbers) {
     (optimizer.*number.set)(from.at(number.name).get<double>());
   }
