@@ -64,14 +64,8 @@ class StepsWorker : public SimProcess {
  private:
   void on_joined(std::vector<exec::Channel*> peers) override {
     context_->engine->start();
-    ps::WorkerLinks links;
-    links.engine = context_->engine;
-    links.worker = rank_;
-    links.workers = scenario_.workers;
-    links.servers = worker_pairs(*context_->engine, scenario_, rank_, peers);
-    links.segment_bytes = context_->staging.segment_bytes_max;
-    links.timeout = kStepsLimit;
-    client_ = std::make_shared<ps::Client>(std::move(links), std::uint16_t{1});
+    client_ = std::make_shared<ps::Client>(
+        worker_links(*context_, scenario_, rank_, peers, kStepsLimit), std::uint16_t{1});
     for (const auto& key : scenario_.keys) values_.emplace_back(key.count);
     work_ = client_->begin_open({}, kStepsLimit);
   }

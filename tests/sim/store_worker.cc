@@ -10,6 +10,29 @@ constexpr std::size_t kCallsMax = 12;        // of a worker at a time
 constexpr std::size_t kCallsMaxInBulk = 64;  // more than one clock's
 constexpr std::uint16_t kStoreNumber = 1;
 
+// The pairs of this worker or server, known to its engine, in the order of their ids.
+std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
+                                                       const StoreScenario& scenario, int rank,
+                                                       const std::vector<exec::Channel*>& peers) {
+  std::vector<std::shared_ptr<exec::Group>> pairs;
+  for (int worker = 0; worker < scenario.workers; ++worker) {
+    for (int server = 0; server < scenario.servers; ++server) {
+      const int ranks[2] = {worker, scenario.workers + server};
+      if (ranks[0] != rank && ranks[1] != rank) continue;
+      auto group = std::make_shared<exec::Group>();
+      group->id = static_cast<std::uint32_t>(2 + worker * scenario.servers + server);
+      group->rank = ranks[0] == rank ? ps::kWorkerSide : ps::kServerSide;
+      for (const int each : ranks) {
+        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
+        group->world_ranks.push_back(each);
+      }
+      engine.add_group(group);
+      pairs.push_back(std::move(group));
+    }
+  }
+  return pairs;
+}
+
 // The pairs of this server with the others.
 std::vector<std::shared_ptr<exec::Group>> make_server_pairs(
     exec::Engine& engine, const StoreScenario& scenario, int self,
@@ -35,26 +58,16 @@ std::vector<std::shared_ptr<exec::Group>> make_server_pairs(
 
 }  // namespace
 
-std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
-                                                       const StoreScenario& scenario, int rank,
-                                                       const std::vector<exec::Channel*>& peers) {
-  std::vector<std::shared_ptr<exec::Group>> pairs;
-  for (int worker = 0; worker < scenario.workers; ++worker) {
-    for (int server = 0; server < scenario.servers; ++server) {
-      const int ranks[2] = {worker, scenario.workers + server};
-      if (ranks[0] != rank && ranks[1] != rank) continue;
-      auto group = std::make_shared<exec::Group>();
-      group->id = static_cast<std::uint32_t>(2 + worker * scenario.servers + server);
-      group->rank = ranks[0] == rank ? ps::kWorkerSide : ps::kServerSide;
-      for (const int each : ranks) {
-        group->peers.push_back(peers[static_cast<std::size_t>(each)]);
-        group->world_ranks.push_back(each);
-      }
-      engine.add_group(group);
-      pairs.push_back(std::move(group));
-    }
-  }
-  return pairs;
+ps::WorkerLinks worker_links(const SessionContext& context, const StoreScenario& scenario, int rank,
+                             const std::vector<exec::Channel*>& peers, Nanos timeout) {
+  ps::WorkerLinks links;
+  links.engine = context.engine;
+  links.worker = rank;
+  links.workers = scenario.workers;
+  links.servers = worker_pairs(*context.engine, scenario, rank, peers);
+  links.segment_bytes = context.staging.segment_bytes_max;
+  links.timeout = timeout;
+  return links;
 }
 
 StoreServer::StoreServer(Network& network, const StoreScenario& scenario, const Identity& identity,
@@ -125,13 +138,7 @@ StoreWorker::StoreWorker(Network& network, const StoreScenario& scenario, const 
 
 void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
   context_->engine->start();
-  ps::WorkerLinks links;
-  links.engine = context_->engine;
-  links.worker = rank_;
-  links.workers = scenario_.workers;
-  links.servers = worker_pairs(*context_->engine, scenario_, rank_, peers);
-  links.segment_bytes = context_->staging.segment_bytes_max;
-  links.timeout = kPatience;
+  ps::WorkerLinks links = worker_links(*context_, scenario_, rank_, peers, kPatience);
   // So small that calls wait for it, and overtake each other.
   links.window_bytes = std::size_t{1} << (10 + scenario_.network.seed % 12);
   links.lead_bytes = std::size_t{1} << (12 + scenario_.network.seed % 7);

@@ -16,10 +16,9 @@
 
 namespace syncline::sim {
 
-// The pairs of this worker or server, known to its engine, in the order of their ids.
-std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
-                                                       const StoreScenario& scenario, int rank,
-                                                       const std::vector<exec::Channel*>& peers);
+// A worker's side of its pairs, which its engine then knows.
+ps::WorkerLinks worker_links(const SessionContext& context, const StoreScenario& scenario, int rank,
+                             const std::vector<exec::Channel*>& peers, Nanos timeout);
 
 class StoreServer : public SimProcess {
  public:
