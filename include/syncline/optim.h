@@ -136,10 +136,9 @@ using UpdateFunction =
 
 // Makes Custom(id) known to this process, before serve() or the first store: in each process that
 // keeps values, so in the workers, or in a program of yours that calls serve() (`syncline run
-// --servers N --server-program FILE`); to save or load
-// a store also in worker 0. Again with the same id:
-// replaces it. `slots`: at most 3, `initial` is what they hold before the first step. Called by
-// servers' threads. Thread-safe. kInvalidArgument: no function, or too many slots.
+// --servers N --server-program FILE`); to save or load a store also in worker 0. Again with the
+// same id: replaces it. `slots`: at most 3, `initial` is what they hold before the first step.
+// Called by servers' threads. Thread-safe. kInvalidArgument: no function, or too many slots.
 void register_update(std::uint32_t id, UpdateFunction update, std::size_t slots = 0,
                      float initial = 0);
 

@@ -180,9 +180,8 @@ void Server::listen_to_servers() {
   notes_.resize(links_.peers.size());
   for (std::size_t server = 0; server < notes_.size(); ++server) {
     if (links_.peers[server] == nullptr) continue;
-    notes_[server].assign(kPeerSlots, Slot(0));
     for (std::size_t i = 0; i < kPeerSlots; ++i) {
-      notes_[server][i] = Slot(kSumsNoteBytesMax);
+      notes_[server].emplace_back(kSumsNoteBytesMax);
       listen_to(server, i);
     }
   }

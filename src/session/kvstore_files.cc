@@ -28,8 +28,8 @@ Status check_optimizers(const std::string& path, const std::optional<optim::Opti
 }
 
 // How much state there is only who has the function knows.
-void check_known(const std::string& path, const session::StoreContents& contents,
-                 const char* operation) {
+void require_known(const std::string& path, const session::StoreContents& contents,
+                   const char* operation) {
   Status known = contents.optimizer.has_value() ? ps::check_known(*contents.optimizer) : Status();
   for (const auto& key : contents.keys) {
     if (known.ok() && key.optimizer.has_value()) known = ps::check_known(*key.optimizer);
@@ -55,7 +55,7 @@ void KVStore::Impl::save(const std::string& path) {
   }
   std::sort(contents.keys.begin(), contents.keys.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
-  check_known(path, contents, "save");
+  require_known(path, contents, "save");
   session::StoreSaver saver(*client_, contents, call_of(0, 1));
   throw_if_error(saver.save(path).with_operation("save"));
 }
@@ -86,7 +86,7 @@ void KVStore::Impl::load(const std::string& path) {
     }
   }
   throw_if_error(check_optimizers(path, contents->optimizer, optimizer).with_operation("load"));
-  check_known(path, contents.value(), "load");
+  require_known(path, contents.value(), "load");
   session::StoreLoader loader(*client_, *file.value(), call_of(0, 1));
   for (ps::KeyDescription& key : contents->keys) {
     key.key = next_key_++;

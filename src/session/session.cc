@@ -60,9 +60,10 @@ std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> contex
   impl->world = Communicator(impl->world_impl);
   impl->store = session::open_worker_links(*impl->context, rank, channels, servers);
   impl->context->aggregation = session::open_aggregation(*impl->context, rank, channels, servers);
-  if (servers > 0)
+  if (servers > 0) {
     impl->aggregated_calls =
         session::open_aggregated_calls(impl->context, *impl->world_impl->group());
+  }
   impl->context->aggregated_calls = impl->aggregated_calls;
   impl->context->next_group_id = session::StoreGroupIds{workers, servers}.first_free();
   impl->context->engine->start();
