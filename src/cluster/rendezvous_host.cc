@@ -122,7 +122,7 @@ void RendezvousHost::on_join(Guest& guest, Member member, Nanos) {
   if (view_ || result_) {
     return refuse(guest, Code::kMismatch,
                   "too late: the job has started with " + std::to_string(config_.world_size) +
-                      (config_.servers == 0 ? " ranks" : " processes"));
+                      (config_.servers == 0 ? " ranks" : " processes") + advice_if_unnamed());
   }
   if (!settle_duplicate(guest, member)) return;
   guest.member = std::move(member);
@@ -257,7 +257,7 @@ void RendezvousHost::send_table(View view) {
   view_ = std::move(view);
   for (auto& guest : guests_) {
     if (!guest->member) {
-      refuse(*guest, Code::kMismatch, "too late: the job has started");
+      refuse(*guest, Code::kMismatch, "too late: the job has started" + advice_if_unnamed());
     } else if (!guest->leaving) {
       guest->channel->send(table);
     }
@@ -289,7 +289,13 @@ void RendezvousHost::fail(const Status& status) {
 void RendezvousHost::expire() {
   fail(Status(Code::kTimeout,
               missing() + (view_ ? " did not confirm the table at " : " did not arrive at ") +
-                  config_.uri + " within " + limit_text(config_.timeout)));
+                  config_.uri + " within " + limit_text(config_.timeout) + advice_if_unnamed()));
+}
+
+// Where no run id keeps jobs apart, who is missing may have gone to another job's rank 0.
+std::string RendezvousHost::advice_if_unnamed() const {
+  if (!config_.run_id.empty()) return "";
+  return "; if another job meets here too, give each its own SYNCLINE_RUN_ID";
 }
 
 std::string RendezvousHost::missing() const {

@@ -70,6 +70,7 @@ class RendezvousHost {
   void try_start();
   std::string missing_among(int begin, int end, const std::string& role) const;
   void tell_waiting(Nanos now);
+  std::string advice_if_unnamed() const;
   void expire();
   bool flushed() const;
   Guest* guest_of(int rank);

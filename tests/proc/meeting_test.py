@@ -125,9 +125,14 @@ class Parallel(Meeting):
         ranks = [self.start_rank(rank, 2, self.uri(), SYNCLINE_CONNECT_TIMEOUT="3s") for _ in (1, 2) for rank in (1, 0)]
         for one in ranks:
             if one.wait(20) != 0:
-                self.assertRegex(one.err(), "SYNCLINE_RUN_ID|too late: the job has started|left the rendezvous|left behind|no such file", self.logs())
+                self.assertRegex(one.err(), "SYNCLINE_RUN_ID|left the rendezvous|left behind|no such file", self.logs())
             else:
                 self.assertIn(": right", one.out(), self.logs())
+
+    def test_rank_0_whose_ranks_went_to_another_job(self):
+        alone = self.start_rank(0, 2, self.uri(), SYNCLINE_CONNECT_TIMEOUT="1s")
+        self.assertNotEqual(alone.wait(20), 0, self.logs())
+        self.assertRegex(alone.err(), "rank 1 of 2 did not arrive .* give each its own SYNCLINE_RUN_ID")
 
     def test_with_run_ids(self):
         os.makedirs(self.path(FOLDER))
