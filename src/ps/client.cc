@@ -23,7 +23,8 @@ Client::Client(WorkerLinks links, std::uint16_t store)
     : links_(std::move(links)),
       store_(store),
       keeps_lead_(links_.servers_are_narrow()),
-      lanes_(links_.servers.size()) {
+      lanes_(links_.servers.size()),
+      next_tag_(first_reply_tag(store)) {
   for (Lane& lane : lanes_) lane.lead = Lead(links_.lead_bytes / lanes_.size());
 }
 
@@ -75,7 +76,8 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
     Lane& lane = lanes_[server];
     listens = !std::exchange(lane.listening, true);
     item->request.tag = next_tag_;
-    next_tag_ = next_tag_ > INT32_MAX - 4 ? kFirstReplyTag : next_tag_ + 2;
+    next_tag_ += 2;  // the answer of a push has its own
+    if (next_tag_ >= last_reply_tag(store_)) next_tag_ = first_reply_tag(store_);
     if (item->answer_bytes > 0) awaited_.insert(item->answer_tag());
     const std::uint64_t number = next_number_++;
     if (is_ordered(item->request.kind)) {
@@ -300,7 +302,7 @@ void Client::take_late_answer(std::size_t server, const std::shared_ptr<Item>& i
 void Client::listen_for_errors(std::size_t server) {
   auto bytes = std::make_shared<std::vector<std::byte>>(kErrorNoteBytes);
   auto info = std::make_shared<MessageInfo>();
-  auto note = message(server, false, kErrorTag, bytes->data(), bytes->size());
+  auto note = message(server, false, error_tag(store_), bytes->data(), bytes->size());
   note.info = info;
   links_.engine->submit(std::move(note))
       ->on_complete([self = weak_from_this(), bytes, info, server](const Status& status) {

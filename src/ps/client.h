@@ -198,7 +198,7 @@ class Client : public std::enable_shared_from_this<Client> {
   std::atomic<bool> bulk_{false};  // what open() said
   Mutex mutex_;
   std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_
-  std::int32_t next_tag_ SYNCLINE_GUARDED_BY(mutex_) = kFirstReplyTag;
+  std::int32_t next_tag_ SYNCLINE_GUARDED_BY(mutex_);
   std::uint64_t next_number_ SYNCLINE_GUARDED_BY(mutex_) = 1;
   std::set<std::int32_t> awaited_ SYNCLINE_GUARDED_BY(mutex_);  // tags of answers
   std::map<std::int32_t, Status> refusals_ SYNCLINE_GUARDED_BY(mutex_);

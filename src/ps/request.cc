@@ -99,12 +99,13 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   const bool known = version == kRequestVersion && kind >= 1 &&
                      kind <= static_cast<std::uint8_t>(RequestKind::kRestore) &&
                      dtype < kDTypeCount;
-  const bool plain =
-      flags <= (kSeparate | kContinues | kAnswers) && reserved == 0 &&
-      (!request.answers || (request.kind == RequestKind::kPush && request.tag < INT32_MAX));
+  const bool plain = flags <= (kSeparate | kContinues | kAnswers) && reserved == 0 &&
+                     (!request.answers || (request.kind == RequestKind::kPush &&
+                                           request.tag < last_reply_tag(request.store)));
   if (!in.ok() || !known || !plain || request.inlined != in.remaining() ||
-      request.inlined > kInlineMax || request.tag < kFirstReplyTag ||
-      !std::isfinite(request.samples) || request.samples < 0) {
+      request.inlined > kInlineMax || request.tag < first_reply_tag(request.store) ||
+      request.tag > last_reply_tag(request.store) || !std::isfinite(request.samples) ||
+      request.samples < 0) {
     return malformed("a store's request");
   }
   return request;

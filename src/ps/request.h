@@ -21,8 +21,17 @@
 namespace syncline::ps {
 
 inline constexpr int kRequestTag = 0;
-inline constexpr int kErrorTag = 1;       // server to worker: ErrorNote
-inline constexpr int kFirstReplyTag = 2;  // up to INT32_MAX, then again from here
+// Stores share pairs but no tags, unless their numbers are kStoresAtOnce apart: of each, one for
+// its ErrorNotes, then those of its requests, which the worker takes in turn.
+inline constexpr std::int32_t kTagsOfStore = 1 << 23;
+inline constexpr int kStoresAtOnce = 255;
+constexpr std::int32_t error_tag(std::uint16_t store) {
+  return 1 + store % kStoresAtOnce * kTagsOfStore;
+}
+constexpr std::int32_t first_reply_tag(std::uint16_t store) { return error_tag(store) + 1; }
+constexpr std::int32_t last_reply_tag(std::uint16_t store) {
+  return error_tag(store) + (kTagsOfStore - 1);
+}
 inline constexpr std::size_t kRequestHeaderBytes = 56;
 inline constexpr std::size_t kInlineMax = 16 << 10;
 inline constexpr std::size_t kRequestBytesMax = kRequestHeaderBytes + kInlineMax;

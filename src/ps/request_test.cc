@@ -21,7 +21,7 @@ Request sample() {
   request.store = 0x1234;
   request.key = 77;
   request.slice = 5;
-  request.tag = kFirstReplyTag;
+  request.tag = first_reply_tag(request.store);
   request.priority = -9;
   request.dtype = DType::kBF16;
   request.clock = 1ull << 40;
@@ -65,14 +65,14 @@ TEST(RequestFormat, ComesBackAsItWas) {
 TEST(RequestFormat, LiesWhereTheDocumentSays) {
   const auto bytes = whole(sample(), 0);
   const unsigned char expected[kRequestHeaderBytes] = {
-      1, 7, 0x34, 0x12, 77,   0,    0,
-      0, 5, 0,    0,    0,    2,    0,
-      0, 0, 0xf7, 0xff, 0xff, 0xff, static_cast<unsigned char>(DType::kBF16),
-      3, 0, 0,    0,    0,    0,    0,
-      0, 0, 0,    0,    0,    0,    0,
-      0, 0, 1,    0,    0,    3,    0,
-      0, 0, 0,    0,    0,    0,    0,
-      0, 0, 0,    0,    0,    0xd0, 0x3f};
+      1, 7,    0x34, 0x12, 77,   0,    0,
+      0, 5,    0,    0,    0,    2,    0,
+      0, 0x23, 0xf7, 0xff, 0xff, 0xff, static_cast<unsigned char>(DType::kBF16),
+      3, 0,    0,    0,    0,    0,    0,
+      0, 0,    0,    0,    0,    0,    0,
+      0, 0,    1,    0,    0,    3,    0,
+      0, 0,    0,    0,    0,    0,    0,
+      0, 0,    0,    0,    0,    0xd0, 0x3f};
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
   }
@@ -101,7 +101,7 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
   asks.answers = true;
   ASSERT_TRUE(decode_request(whole(asks, 0)).ok());
   EXPECT_TRUE(decode_request(whole(asks, 0))->answers);
-  asks.tag = INT32_MAX;  // there is none behind it for the answer
+  asks.tag = last_reply_tag(asks.store);  // there is none behind it for the answer
   EXPECT_FALSE(decode_request(whole(asks, 0)).ok());
   asks = sample();
   asks.answers = true;
@@ -110,6 +110,20 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
   Request negative = sample();
   negative.samples = -1;
   EXPECT_FALSE(decode_request(whole(negative, 0)).ok());
+}
+
+TEST(RequestFormat, StoresHaveTagsOfTheirOwn) {
+  std::int32_t last = kRequestTag;
+  for (std::uint16_t store = 0; store < kStoresAtOnce; ++store) {
+    EXPECT_EQ(error_tag(store), last + 1);
+    EXPECT_GT(first_reply_tag(store), error_tag(store));
+    EXPECT_GT(last_reply_tag(store), first_reply_tag(store));
+    last = last_reply_tag(store);
+    Request strange = sample();
+    strange.store = static_cast<std::uint16_t>(store + 1);
+    strange.tag = first_reply_tag(store);
+    EXPECT_FALSE(decode_request(whole(strange, 0)).ok()) << "a tag of another store";
+  }
 }
 
 TEST(RequestFormat, KeysComeBack) {

@@ -641,7 +641,7 @@ void ServerCore::refuse(int worker, const Request& request, const Status& why) {
     if (store != stores_.end()) text = key_name(store->second, request) + ": " + text;
   }
   Request note = request;
-  note.tag = kErrorTag;
+  note.tag = error_tag(request.store);
   reply(worker, note, encode(ErrorNote{request.tag, why.code(), std::move(text)}));
   const bool awaited = request.kind == RequestKind::kOpen || request.kind == RequestKind::kLookup ||
                        request.kind == RequestKind::kPull ||

@@ -91,13 +91,13 @@ class HandServer : public testing::Test {
     return actions.replies.empty() ? -1 : number(actions.replies.back());
   }
   static Code refusal(const Actions& actions) {
-    if (actions.replies.empty() || actions.replies.front().tag != kErrorTag) return Code::kOk;
+    if (actions.replies.empty() || actions.replies.front().tag != error_tag(0)) return Code::kOk;
     const Reply& note = actions.replies.front();
     return decode_error({note.data.get(), note.bytes}).value().code;
   }
 
   std::unique_ptr<ServerCore> core;
-  std::int32_t next_tag = kFirstReplyTag;
+  std::int32_t next_tag = first_reply_tag(0);
   Actions last;
 };
 
@@ -414,7 +414,7 @@ class TwoServers : public testing::Test {
   Status send(int server, int worker, Request request, std::span<const std::byte> body) {
     request.key = 1;
     request.slice = static_cast<std::uint32_t>(server);
-    request.tag = kFirstReplyTag;
+    request.tag = first_reply_tag(0);
     request.inlined = static_cast<std::uint32_t>(body.size());
     std::vector<std::byte> bytes(kRequestHeaderBytes);
     encode(request, std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));

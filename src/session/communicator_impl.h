@@ -34,7 +34,8 @@ struct SessionContext {
   }
   std::atomic<bool> splitting{false};  // one at a time: ids grow on every rank
   plan::CostParams cost;
-  std::vector<int> host_of;  // by world rank: equal numbers share a host; empty: not known
+  std::vector<int> host_of;       // by world rank: equal numbers share a host; empty: not known
+  std::vector<int> server_hosts;  // by server, in the same numbers
   collective::Preferences preferences;
   bool reproducible = false;  // unless a call says otherwise
   collective::Staging staging;

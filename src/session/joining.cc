@@ -92,6 +92,7 @@ void choose_transports(Joining& join) {
   choose_transport(*join.context, name, workers.max, segment_max);
   join.context->engine->set_crowded(crowd > usable_cores());
   join.context->host_of = join.locality.host_of;
+  join.context->server_hosts = join.locality.server_hosts;
 }
 
 }  // namespace syncline::session

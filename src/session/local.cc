@@ -19,8 +19,9 @@ struct LocalJob {
 };
 
 Contexts make_contexts(const SessionOptions& options, const std::vector<int>& host_of,
-                       int servers) {
+                       const std::vector<int>& server_hosts) {
   const int ranks = static_cast<int>(host_of.size());
+  const int servers = static_cast<int>(server_hosts.size());
   const std::size_t capacity = ring_capacity(ranks + servers);
   Contexts contexts;
   for (int number = 0; number < ranks + servers; ++number) {
@@ -32,6 +33,7 @@ Contexts make_contexts(const SessionOptions& options, const std::vector<int>& ho
                              {number, ranks, "threads-" + std::to_string(::getpid()), ""});
     }
     context->host_of = host_of;
+    context->server_hosts = server_hosts;
     contexts.push_back(std::move(context));
   }
   return contexts;
@@ -58,10 +60,11 @@ std::vector<session::Channels> connect_threads(const Contexts& contexts, int ran
 }
 
 LocalJob open_local(const SessionOptions& code_options, const std::vector<int>& host_of,
-                    int servers) {
+                    const std::vector<int>& server_hosts) {
   const int ranks = static_cast<int>(host_of.size());
+  const int servers = static_cast<int>(server_hosts.size());
   const Contexts contexts =
-      make_contexts(session::effective_options(code_options), host_of, servers);
+      make_contexts(session::effective_options(code_options), host_of, server_hosts);
   std::vector<session::Channels> peers = connect_threads(contexts, ranks);
   LocalJob job;
   for (int number = 0; number < ranks + servers; ++number) {
@@ -105,22 +108,19 @@ void check_counts(int ranks, int servers) {
 }  // namespace
 
 std::vector<Session> open_threads(const SessionOptions& options, std::vector<int> host_of) {
-  return sessions_of(open_local(options, host_of, 0).workers);
+  return sessions_of(open_local(options, host_of, {}).workers);
 }
 
 ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of, int servers) {
-  LocalJob job = open_local(options, host_of, servers);
+  LocalJob job =
+      open_local(options, host_of, std::vector<int>(static_cast<std::size_t>(servers), 0));
   return {sessions_of(std::move(job.workers)), std::move(job.servers)};
 }
 
-std::vector<Session> init_threads(int ranks, const SessionOptions& options) {
-  return init_threads(ranks, options, 0);
-}
-
-std::vector<Session> init_threads(int ranks, const SessionOptions& options, int servers) {
-  check_counts(ranks, servers);
-  LocalJob job = open_local(options, std::vector<int>(static_cast<std::size_t>(ranks), 0), servers);
-  if (servers == 0) return sessions_of(std::move(job.workers));
+std::vector<Session> start_threads(const SessionOptions& options, std::vector<int> host_of,
+                                   std::vector<int> server_hosts) {
+  LocalJob job = open_local(options, host_of, server_hosts);
+  if (server_hosts.empty()) return sessions_of(std::move(job.workers));
   // Declared before the threads: if one cannot start, the workers leave before the others are
   // waited for.
   std::vector<Session> sessions;
@@ -129,6 +129,16 @@ std::vector<Session> init_threads(int ranks, const SessionOptions& options, int 
   sessions = sessions_of(std::move(job.workers));
   threads->start();
   return sessions;
+}
+
+std::vector<Session> init_threads(int ranks, const SessionOptions& options) {
+  return init_threads(ranks, options, 0);
+}
+
+std::vector<Session> init_threads(int ranks, const SessionOptions& options, int servers) {
+  check_counts(ranks, servers);
+  return start_threads(options, std::vector<int>(static_cast<std::size_t>(ranks), 0),
+                       std::vector<int>(static_cast<std::size_t>(servers), 0));
 }
 
 }  // namespace syncline

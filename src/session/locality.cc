@@ -29,10 +29,10 @@ Locality locality_of(const cluster::View& view, int number, int workers) {
   locality.workers = count_hosts(view, number, workers);
   locality.processes = count_hosts(view, number, static_cast<int>(view.members.size()));
   std::map<std::string, int> number_of;
-  for (int rank = 0; rank < workers; ++rank) {
-    const std::string& host = view.members[static_cast<std::size_t>(rank)].host_id;
+  for (const cluster::Member& member : view.members) {
     const auto next = static_cast<int>(number_of.size());
-    locality.host_of.push_back(number_of.try_emplace(host, next).first->second);
+    const int host = number_of.try_emplace(member.host_id, next).first->second;
+    (member.rank < workers ? locality.host_of : locality.server_hosts).push_back(host);
   }
   return locality;
 }

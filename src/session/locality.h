@@ -17,8 +17,9 @@ struct HostCount {
 
 struct Locality {
   HostCount workers;
-  HostCount processes;       // servers too
-  std::vector<int> host_of;  // by rank
+  HostCount processes;            // servers too
+  std::vector<int> host_of;       // by rank
+  std::vector<int> server_hosts;  // by server
 };
 
 // `number`: this process.

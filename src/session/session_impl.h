@@ -54,6 +54,9 @@ struct ThreadJob {
   std::vector<std::unique_ptr<session::LocalServer>> servers;
 };
 ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of, int servers);
+// The same with servers that run, on hosts too.
+std::vector<Session> start_threads(const SessionOptions& options, std::vector<int> host_of,
+                                   std::vector<int> server_hosts);
 
 // Staging for one inbound ring when `local_ranks` ranks share a host: at most 8 MiB a rank in all.
 std::size_t ring_capacity(int local_ranks);

@@ -126,7 +126,7 @@ class Victim {
     ps::Request request;
     request.kind = kind;
     request.key = 1;
-    request.tag = ps::kFirstReplyTag;
+    request.tag = ps::first_reply_tag(request.store);
     return request;
   }
   void say(int worker, ps::RequestKind kind, Bytes body, std::uint64_t clock = 0) {

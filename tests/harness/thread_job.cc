@@ -89,4 +89,10 @@ void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body,
   run_sessions(open_threads(options, host_of), body, limit);
 }
 
+void run_ranks_with_servers(const std::vector<int>& host_of, const std::vector<int>& server_hosts,
+                            const RankBody& body, const SessionOptions& options,
+                            std::chrono::seconds limit) {
+  run_sessions(start_threads(options, host_of, server_hosts), body, limit);
+}
+
 }  // namespace syncline::harness

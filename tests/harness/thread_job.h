@@ -26,4 +26,9 @@ void run_ranks_on_hosts(const std::vector<int>& host_of, const RankBody& body,
                         const SessionOptions& options = test_options(),
                         std::chrono::seconds limit = std::chrono::seconds(120));
 
+// The same with servers, of which server s is on host server_hosts[s].
+void run_ranks_with_servers(const std::vector<int>& host_of, const std::vector<int>& server_hosts,
+                            const RankBody& body, const SessionOptions& options = test_options(),
+                            std::chrono::seconds limit = std::chrono::seconds(120));
+
 }  // namespace syncline::harness

@@ -8,9 +8,11 @@
 
 namespace syncline::harness {
 
-enum class Wiring { kThreads, kShm, kTcp };
+// kServers: threads, and two servers on their host; kHosts: threads two and two on hosts, and two
+// servers on others.
+enum class Wiring { kThreads, kShm, kTcp, kServers, kHosts };
 
-// "Threads", "Shm", "Tcp": for names of tests.
+// "Threads", "Shm", ...: for names of tests.
 std::string to_string(Wiring wiring);
 
 // Runs `body` once per rank, over threads or over forked processes. With processes a body sees a

@@ -13,7 +13,7 @@ using conformance::EachWiring;
 using namespace std::chrono_literals;
 
 class StoreConsistency : public EachWiring {};
-SYNCLINE_ON_EACH_WIRING(StoreConsistency);
+SYNCLINE_ON_EACH_STORE(StoreConsistency);
 
 TEST_P(StoreConsistency, AsynchronousAddsAndWaitsForNobody) {
   run(2, [](Session& session) {

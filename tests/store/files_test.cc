@@ -28,7 +28,7 @@ class StoreFiles : public EachWiring {
 
   std::filesystem::path folder_;
 };
-SYNCLINE_ON_EACH_WIRING(StoreFiles);
+SYNCLINE_ON_EACH_STORE(StoreFiles);
 
 std::vector<float> gradient_of(std::size_t count, int clock) {
   std::vector<float> values(count);

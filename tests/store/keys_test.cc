@@ -12,7 +12,7 @@ using conformance::EachWiring;
 using namespace std::chrono_literals;
 
 class StoreKeys : public EachWiring {};
-SYNCLINE_ON_EACH_WIRING(StoreKeys);
+SYNCLINE_ON_EACH_STORE(StoreKeys);
 
 // PS-01: a pull straight after init, keys made after pushes, a key that never comes.
 TEST_P(StoreKeys, PullRightAfterInit) {
@@ -40,6 +40,34 @@ TEST_P(StoreKeys, PullRightAfterInit) {
     kv.clock();
     kv.pull("3", view(out)).wait();
     EXPECT_EQ(out, std::vector<float>(6, 4));
+  });
+}
+
+// Each has its own keys, pulls and errors, also while pulls of the other wait.
+TEST_P(StoreKeys, TwoStoresAtOnce) {
+  run(2, [](Session& session) {
+    KVStore first = session.kvstore(), second = session.kvstore();
+    std::vector<float> ones(50'000, 1), twos(50'000, 2), out(50'000), other(50'000), one{1}, got(1);
+    first.init("w", view(ones));
+    second.init("w", view(twos));
+    for (int step = 0; step < 20; ++step) {
+      first.push("w", view(ones));
+      Work waits = first.pull("w", view(out));
+      second.push("w", view(twos));
+      // Worker 1 gives the first store what worker 0 waits for when both have the second's.
+      second.pull("w", view(other)).wait();
+      EXPECT_EQ(other, std::vector<float>(50'000, 4));
+      waits.wait();
+      EXPECT_EQ(out, std::vector<float>(50'000, 2));
+      first.clock();
+      second.clock();
+    }
+    second.push("w", view(twos)).wait();
+    second.pull("w", view(other)).wait();
+    second.push("w", view(twos)).wait();  // after a pull of the same clock: an error
+    first.pull("w", view(out)).wait();
+    first.flush();
+    EXPECT_EQ(code_of([&] { second.flush(); }), Code::kFailedPrecondition);
   });
 }
 

@@ -20,7 +20,7 @@ int sees(std::int64_t id, std::int64_t row) {
 }
 
 class StoreTables : public EachWiring {};
-SYNCLINE_ON_EACH_WIRING(StoreTables);
+SYNCLINE_ON_EACH_STORE(StoreTables);
 
 // PS-06: ids above 2^24 are themselves, and only the row that was pushed to changes.
 TEST_P(StoreTables, LargeIds) {

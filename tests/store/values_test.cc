@@ -12,7 +12,7 @@ using conformance::EachWiring;
 using harness::Bytes;
 
 class StoreValues : public EachWiring {};
-SYNCLINE_ON_EACH_WIRING(StoreValues);
+SYNCLINE_ON_EACH_STORE(StoreValues);
 
 std::vector<float> pattern(std::size_t count, int worker, int clock) {
   std::vector<float> values(count);
