@@ -55,6 +55,12 @@ class KVStoreOptions {
   // worker's last pull. (Zhang et al., "Staleness-aware async-SGD", 2016.)
   bool scale_by_age() const { return scale_by_age_; }
   KVStoreOptions& scale_by_age(bool v) { return scale_by_age_ = v, *this; }
+  // Where workers share a host and some server is on another, what they push to tensors of a bulk
+  // synchronous store is summed in shared memory, and the host's first worker sends the sum and
+  // receives the value for all; if it dies the others' stores fail with it. Reproducible sessions
+  // do it only where it gives the same bits. SYNCLINE_HOST_SUMS (0, 1) overrides it.
+  bool host_sums() const { return host_sums_; }
+  KVStoreOptions& host_sums(bool v) { return host_sums_ = v, *this; }
   // Deadline of one pull, flush or init; 0: the session's.
   std::chrono::milliseconds timeout() const { return timeout_; }
   KVStoreOptions& timeout(std::chrono::milliseconds v) { return timeout_ = v, *this; }
@@ -63,6 +69,7 @@ class KVStoreOptions {
   Consistency consistency_ = Consistency::bulk_synchronous();
   Reduce reduce_ = Reduce::kSum;
   bool scale_by_age_ = false;
+  bool host_sums_ = true;
   std::chrono::milliseconds timeout_{0};
 };
 
@@ -193,6 +200,9 @@ class KVStore {
   Work pull(const std::string& key, TensorView out, const Pull& options = {});
   // push(), then pull() into the same memory.
   Work push_pull(const std::string& key, TensorView inout, const Push& options = {});
+
+  // KVStoreOptions::host_sums is in effect.
+  bool sums_on_hosts() const;
 
   // Row ids.count() x dim of `rows` belong to ids (i64), which may repeat: repeated gradients are
   // summed. Rows that are not there yet come to be. ids and gradients are copied.

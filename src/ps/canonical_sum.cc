@@ -90,10 +90,24 @@ Buffer CanonicalSum::finish() {
     total = total.data == nullptr ? std::move(layer) : merge(std::move(total), std::move(layer));
   }
   layers_.clear();
-  if (total.data == nullptr || total.accumulator) return total.data;
+  return widen(std::move(total));
+}
+
+std::vector<Buffer> CanonicalSum::finish_layers() {
+  std::vector<Buffer> sums;
+  for (Layer& nodes : layers_) {
+    Value layer = resolve(nodes, {0, workers_});
+    if (layer.data != nullptr) sums.push_back(widen(std::move(layer)));
+  }
+  layers_.clear();
+  return sums;
+}
+
+Buffer CanonicalSum::widen(Value value) {
+  if (value.data == nullptr || value.accumulator) return value.data;
   Buffer wide = buffers_->take(count_ * size_of(kernels::accumulate_type(type_)));
-  kernels::copy(type_, {wide.get(), true}, {total.data.get(), false}, count_);
-  buffers_->give(std::move(total.data), count_ * size_of(type_));
+  kernels::copy(type_, {wide.get(), true}, {value.data.get(), false}, count_);
+  buffers_->give(std::move(value.data), count_ * size_of(type_));
   return wide;
 }
 

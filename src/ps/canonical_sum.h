@@ -28,6 +28,8 @@ class CanonicalSum {
   void add(int worker, int layer, Buffer value, bool accumulator);
   // No more comes: the sum, in the accumulate type; null without contributions.
   Buffer finish();
+  // The same by tree, those without contributions left out: finish() adds them in this order.
+  std::vector<Buffer> finish_layers();
 
  private:
   using Node = std::pair<int, int>;  // first worker, how many
@@ -41,6 +43,7 @@ class CanonicalSum {
   static Node sibling_of(Node node, Node parent);
   Value merge(Value left, Value right);
   Value resolve(Layer& nodes, Node node);
+  Buffer widen(Value value);
 
   int workers_;
   DType type_;

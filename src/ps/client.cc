@@ -436,10 +436,7 @@ void Client::publish(const KeyDescription& key) {
 Status Client::create(const KeyDescription& key, const void* value, Nanos timeout) {
   const auto begun = begin_create(key, value, timeout);
   if (!begun.ok()) return begun.status();
-  const Status there = wait(begun.value());
-  if (!there.ok()) return there;
-  publish(key);
-  return take_failure();
+  return wait(begun.value());
 }
 
 Client::Lookup Client::begin_lookup(const std::string& name, Nanos timeout) {

@@ -26,6 +26,7 @@
 #include "ps/lead.h"
 #include "ps/links.h"
 #include "ps/request.h"
+#include "ps/round_sums.h"
 
 namespace syncline::ps {
 
@@ -36,14 +37,15 @@ class Client : public std::enable_shared_from_this<Client> {
 
   int servers() const { return static_cast<int>(lanes_.size()); }
   const WorkerLinks& links() const { return links_; }
+  std::uint16_t store() const { return store_; }
 
   // Opens the store on all servers. Blocks.
   Status open(const Rules& rules, Nanos timeout);
   std::shared_ptr<WorkState> begin_open(const Rules& rules, Nanos timeout);
-  // Worker 0: makes the key on all servers, with its value if it is dense, and publishes it.
-  // Blocks.
+  // Worker 0: makes the key on all servers, with its value if it is dense; publish() follows.
+  // Blocks; a refusal is in take_failure().
   Status create(const KeyDescription& key, const void* value, Nanos timeout);
-  // The same in two steps: publish() when the Work has ended well. `value` is borrowed until then.
+  // The same; `value` is borrowed until the Work has ended.
   Result<std::shared_ptr<WorkState>> begin_create(const KeyDescription& key, const void* value,
                                                   Nanos timeout);
   void publish(const KeyDescription& key);
@@ -74,6 +76,11 @@ class Client : public std::enable_shared_from_this<Client> {
   std::shared_ptr<WorkState> pull(const KeyDescription& key, void* data, const Call& call);
   // push(), and pull() behind it into the same memory.
   std::shared_ptr<WorkState> push_pull(const KeyDescription& key, void* data, const Call& call);
+  // A relay's: a push for each sum of its workers, then a pull behind the last. The buffers are
+  // kept until the Work completes; it waits for other hosts without a limit.
+  std::shared_ptr<WorkState> relay(const KeyDescription& key, std::size_t slice,
+                                   const std::vector<RoundSum>& sums, const Buffer& value,
+                                   const Call& call);
   // Rows of key.count f32 each, `count` of them; ids may repeat. Borrowed until the call returns
   // (ids, gradients) or the Work completes (rows).
   std::shared_ptr<WorkState> push_rows(const KeyDescription& table, const std::int64_t* ids,
@@ -186,6 +193,9 @@ class Client : public std::enable_shared_from_this<Client> {
                                   std::span<const std::byte> inlined = {}) const;
   std::shared_ptr<Item> push_item(const KeyDescription& key, std::size_t slice, const void* data,
                                   const Call& call) const;
+  // The same of the slice's own memory, in this type.
+  std::shared_ptr<Item> slice_push_item(const KeyDescription& key, std::size_t slice,
+                                        const std::byte* from, DType type, const Call& call) const;
   std::shared_ptr<Item> slice_item(RequestKind kind, const KeyDescription& key, std::size_t slice,
                                    const Call& call, std::span<const std::byte> inlined = {}) const;
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "kernels/reduce.h"
 #include "ps/client.h"
 #include "ps/table_part.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::size_t kIdsPerPull = kInlineMax / sizeof(std::int64_t);
 constexpr std::size_t kRowBytesPerPush = 1 << 20;
+constexpr Nanos kNoLimit = 365 * 24 * 3600 * kSecond;
 
 // Each id once, with the places where it stood.
 struct DistinctIds {
@@ -55,18 +57,25 @@ std::shared_ptr<Client::Item> Client::slice_item(RequestKind kind, const KeyDesc
   return item;
 }
 
-std::shared_ptr<Client::Item> Client::push_item(const KeyDescription& key, std::size_t slice,
-                                                const void* data, const Call& call) const {
-  const std::size_t width = size_of(key.dtype);
-  const auto* from = static_cast<const std::byte*>(data) + key.slices[slice].begin * width;
-  const std::size_t bytes = key.slices[slice].count * width;
+std::shared_ptr<Client::Item> Client::slice_push_item(const KeyDescription& key, std::size_t slice,
+                                                      const std::byte* from, DType type,
+                                                      const Call& call) const {
+  const std::size_t bytes = key.slices[slice].count * size_of(type);
   const bool inlined = bytes <= kInlineMax;
   auto item = slice_item(RequestKind::kPush, key, slice, call, {from, inlined ? bytes : 0});
+  item->request.dtype = type;
   if (inlined) return item;
   item->request.separate = true;
   item->payload = from;
   item->payload_bytes = bytes;
   return item;
+}
+
+std::shared_ptr<Client::Item> Client::push_item(const KeyDescription& key, std::size_t slice,
+                                                const void* data, const Call& call) const {
+  const auto* from =
+      static_cast<const std::byte*>(data) + key.slices[slice].begin * size_of(key.dtype);
+  return slice_push_item(key, slice, from, key.dtype, call);
 }
 
 std::shared_ptr<WorkState> Client::push(const KeyDescription& key, const void* data,
@@ -95,6 +104,38 @@ std::shared_ptr<WorkState> Client::push_pull(const KeyDescription& key, void* da
     item->answer_bytes = slice.count * size_of(key.dtype);
     item->sent = item->answered = joined;
     enqueue(static_cast<std::size_t>(slice.server), std::move(item));
+  }
+  return work;
+}
+
+std::shared_ptr<WorkState> Client::relay(const KeyDescription& key, std::size_t slice,
+                                         const std::vector<RoundSum>& sums, const Buffer& value,
+                                         const Call& call) {
+  auto joined = join(named("relay", key, call.clock), sums.size() + 1);
+  auto work = joined->work();  // held, so that a failure is not taken for one that nobody hears of
+  joined->set_on_end([sums, value](Status&) {});
+  Call unlimited = call;
+  unlimited.timeout = kNoLimit;
+  std::vector<std::shared_ptr<Item>> items;
+  for (const RoundSum& sum : sums) {
+    auto item =
+        slice_push_item(key, slice, sum.data.get(), kernels::accumulate_type(key.dtype), unlimited);
+    item->request.samples = sum.weighted ? sum.samples : static_cast<double>(sum.contributions);
+    item->request.summed = true;
+    item->request.weighted = sum.weighted;
+    item->sent = joined;
+    items.push_back(std::move(item));
+  }
+  if (items.empty()) {
+    items.push_back(slice_item(RequestKind::kPull, key, slice, unlimited));
+  } else {
+    items.back()->request.answers = true;
+  }
+  items.back()->answer = value.get();
+  items.back()->answer_bytes = key.slices[slice].count * size_of(key.dtype);
+  items.back()->answered = joined;
+  for (auto& item : items) {
+    enqueue(static_cast<std::size_t>(key.slices[slice].server), std::move(item));
   }
   return work;
 }

@@ -10,10 +10,6 @@
 namespace syncline::ps {
 namespace {
 
-bool is_float(DType type) {
-  return type == DType::kF32 || type == DType::kF64 || type == DType::kF16 || type == DType::kBF16;
-}
-
 float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.get()); }
 
 }  // namespace
@@ -21,24 +17,16 @@ float* floats(const Buffer& buffer) { return reinterpret_cast<float*>(buffer.get
 DenseSlice::DenseSlice(int workers, const Rules& rules, bool immediate, DType type,
                        std::size_t count, bool cut, Buffers& buffers)
     : Part(workers, rules, immediate),
-      workers_(workers),
       type_(type),
       count_(count),
       cut_(cut),
-      buffers_(&buffers) {}
+      buffers_(&buffers),
+      rounds_(workers, type, count, buffers) {}
 
 DType DenseSlice::wide_type() const { return kernels::accumulate_type(type_); }
 
 bool DenseSlice::steps(const UpdateRule& rule) const {
   return rule.optimizer != nullptr && wide_type() == DType::kF32;
-}
-
-Buffer DenseSlice::widen(Buffer data) {
-  if (wide_type() == type_) return data;
-  Buffer wide = buffers_->take(wide_bytes());
-  kernels::copy(type_, {wide.get(), true}, {data.get(), false}, count_);
-  buffers_->give(std::move(data), count_ * size_of(type_));
-  return wide;
 }
 
 // Nobody else reads what it returns.
@@ -55,43 +43,31 @@ void DenseSlice::replace(Buffer value) {
   answer_ = nullptr;
 }
 
-void DenseSlice::assign(Buffer data) { replace(widen(std::move(data))); }
+void DenseSlice::assign(Buffer data) { replace(rounds_.widen(std::move(data))); }
+
+Result<std::size_t> dense_push_bytes(const Request& push, DType type, std::size_t count) {
+  if (push.dtype == type && push.count == count) return count * size_of(type);
+  return Status(Code::kMismatch, "has " + std::to_string(push.count) + " " + to_string(push.dtype) +
+                                     " elements, the server's slice has " + std::to_string(count) +
+                                     " " + to_string(type) + " elements");
+}
 
 Result<std::size_t> DenseSlice::push_bytes(const Request& push) const {
-  if (push.dtype == type_ && push.count == count_) return count_ * size_of(type_);
-  return Status(Code::kMismatch, "has " + std::to_string(push.count) + " " + to_string(push.dtype) +
-                                     " elements, the server's slice has " + std::to_string(count_) +
-                                     " " + to_string(type_) + " elements");
+  if (push.summed && gate.immediate()) return Status(Code::kCorrupt, "is a sum without a round");
+  return dense_push_bytes(push, push.summed ? wide_type() : type_, count_);
 }
 
 void DenseSlice::keep(Contribution contribution) {
-  Round& round =
-      rounds_
-          .try_emplace(contribution.clock, Round{CanonicalSum(workers_, type_, count_, *buffers_)})
-          .first->second;
-  round.samples += contribution.samples;
-  ++round.contributions;
-  round.age = std::max(round.age, age_of(contribution.worker));
-  bool wide = false;
-  if (contribution.samples != 1 && is_float(type_)) {
-    contribution.data = widen(std::move(contribution.data));
-    kernels::scale(wide_type(), contribution.data.get(), contribution.data.get(), count_,
-                   contribution.samples);
-    wide = true;
-  }
-  round.scaled = round.scaled || contribution.samples != 1;
-  round.sum.add(contribution.worker, contribution.layer, std::move(contribution.data), wide);
+  const std::uint64_t age = age_of(contribution.worker);
+  rounds_.keep(std::move(contribution), age);
 }
 
 bool DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
-  const auto at = rounds_.find(clock);
-  if (at == rounds_.end()) return true;
-  Round round = std::move(at->second);
-  rounds_.erase(at);
-  Buffer sum = round.sum.finish();
+  RoundSum round = rounds_.take(clock);
+  Buffer sum = std::move(round.data);
   if (sum == nullptr) return true;
   if (rule.combine == Combine::kMeanBySamples && round.samples > 0) {
-    if (round.scaled && is_float(type_)) {
+    if (round.weighted) {
       kernels::scale(wide_type(), sum.get(), sum.get(), count_, 1 / round.samples);
     } else {
       kernels::copy(wide_type(), {sum.get(), true}, {sum.get(), true}, count_,
@@ -115,7 +91,7 @@ bool DenseSlice::close(std::uint64_t clock, const UpdateRule& rule) {
 
 void DenseSlice::apply(Contribution contribution, const UpdateRule& rule) {
   const std::uint64_t age = age_of(contribution.worker);
-  Buffer gradient = widen(std::move(contribution.data));
+  Buffer gradient = rounds_.widen(std::move(contribution.data));
   if (steps(rule)) {
     step(gradient, rule, age);
   } else {
@@ -236,7 +212,7 @@ PartSizes DenseSlice::sizes() const {
   PartSizes sizes;
   sizes.value = value_ == nullptr ? 0 : wide_bytes();
   sizes.state = slot_count_ * wide_bytes();
-  for (const auto& [clock, round] : rounds_) sizes.held += round.contributions * wide_bytes();
+  sizes.held = rounds_.held_bytes();
   if (stepping_.has_value()) sizes.held += wide_bytes();
   return sizes;
 }

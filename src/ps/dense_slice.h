@@ -2,12 +2,10 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "ps/canonical_sum.h"
 #include "ps/part.h"
 #include "ps/update.h"
 
@@ -30,7 +28,7 @@ class DenseSlice : public Part {
   Result<std::size_t> push_bytes(const Request& push) const override;
   void keep(Contribution contribution) override;
   bool close(std::uint64_t clock, const UpdateRule& rule) override;
-  bool waits_for_norms() const override { return stepping_.has_value(); }
+  bool is_closing() const override { return stepping_.has_value(); }
   // The clock whose round waits for the tensor's norms.
   std::optional<std::uint64_t> stepping() const;
   const std::vector<SquareSums>& own_sums() const { return stepping_->sums; }
@@ -44,13 +42,6 @@ class DenseSlice : public Part {
   PartSizes sizes() const override;
 
  private:
-  struct Round {
-    CanonicalSum sum;
-    double samples = 0;
-    std::size_t contributions = 0;
-    std::uint64_t age = 0;
-    bool scaled = false;
-  };
   struct Stepping {
     std::uint64_t clock = 0;
     Buffer gradient;
@@ -61,7 +52,6 @@ class DenseSlice : public Part {
   // Optimisers know f32 weights; values of other types are sums in every store.
   bool steps(const UpdateRule& rule) const;
   std::size_t wide_bytes() const { return count_ * size_of(wide_type()); }
-  Buffer widen(Buffer data);
   Buffer writable(Buffer value);
   void step(const Buffer& gradient, const UpdateRule& rule, std::uint64_t age);
   optim::Optimizer begin_step(const UpdateRule& rule, std::uint64_t age);
@@ -69,7 +59,6 @@ class DenseSlice : public Part {
   void replace(Buffer value);
   void make_slots(const optim::Optimizer& optimizer);
 
-  int workers_;
   DType type_;
   std::size_t count_;
   bool cut_;
@@ -79,7 +68,7 @@ class DenseSlice : public Part {
   std::array<Buffer, kSlotsMax> slots_;
   std::size_t slot_count_ = 0;
   std::uint64_t steps_ = 0;
-  std::map<std::uint64_t, Round> rounds_;
+  RoundSums rounds_;
   std::optional<Stepping> stepping_;
 };
 

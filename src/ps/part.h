@@ -9,18 +9,9 @@
 #include "base/buffers.h"
 #include "ps/request.h"
 #include "ps/round_gate.h"
+#include "ps/round_sums.h"
 
 namespace syncline::ps {
-
-// One push that has arrived whole.
-struct Contribution {
-  int worker = 0;
-  int layer = 0;  // pushes of this worker and clock before it
-  std::uint64_t clock = 0;
-  double samples = 1;
-  Buffer data;            // of rows: their ids, then their gradients
-  std::size_t count = 0;  // elements; rows
-};
 
 struct Answer {
   Buffer data;
@@ -36,6 +27,9 @@ struct WaitingPull {
   bool after_push = false;  // of the same worker and clock; bulk synchronous stores
   // Of a push that answers: its answer may go where the payload still comes from. 0: none.
   std::uint64_t behind_payload = 0;
+
+  // In bulk synchronous stores: the rounds below it are what it sees.
+  std::uint64_t version() const { return request.clock + (after_push ? 1 : 0); }
 };
 
 // What turns contributions into values.
@@ -66,6 +60,9 @@ struct PartPlace {
   std::uint32_t slice = 0;
 };
 
+// Of a push to a slice of `count` elements; kMismatch: it is none.
+Result<std::size_t> dense_push_bytes(const Request& push, DType type, std::size_t count);
+
 // Confined.
 class Part {
  public:
@@ -81,9 +78,12 @@ class Part {
   virtual Result<std::size_t> push_bytes(const Request& push) const = 0;
   // Keeps it for its round.
   virtual void keep(Contribution contribution) = 0;
-  // False: it has begun, and goes on when its tensor's norms are known (dense_slice.h).
+  // False: it has begun, and goes on when others have said what they know: servers of the tensor's
+  // norms (dense_slice.h), of its value (relay_slice.h).
   virtual bool close(std::uint64_t clock, const UpdateRule& rule) = 0;
-  virtual bool waits_for_norms() const { return false; }
+  virtual bool is_closing() const { return false; }
+  // The value is that of `clock`: all rounds below it are in it.
+  virtual bool is_of(std::uint64_t /*clock*/) const { return true; }
   // Applies it at once.
   virtual void apply(Contribution contribution, const UpdateRule& rule) = 0;
   virtual Result<Answer> answer(const WaitingPull& pull) = 0;

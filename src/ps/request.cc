@@ -12,6 +12,8 @@ constexpr std::uint8_t kRequestVersion = 1;
 constexpr std::uint8_t kSeparate = 1;
 constexpr std::uint8_t kContinues = 2;
 constexpr std::uint8_t kAnswers = 4;
+constexpr std::uint8_t kSummed = 8;
+constexpr std::uint8_t kWeighted = 16;
 constexpr std::size_t kSlicesMax = 1 << 20;
 constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 48;  // bytes of them do not overflow
 
@@ -61,9 +63,10 @@ void encode(const Request& request, std::span<std::byte, kRequestHeaderBytes> ou
   writer.put(request.tag);
   writer.put(request.priority);
   writer.put(static_cast<std::uint8_t>(request.dtype));
-  writer.put(static_cast<std::uint8_t>((request.separate ? kSeparate : 0) |
-                                       (request.continues ? kContinues : 0) |
-                                       (request.answers ? kAnswers : 0)));
+  writer.put(static_cast<std::uint8_t>(
+      (request.separate ? kSeparate : 0) | (request.continues ? kContinues : 0) |
+      (request.answers ? kAnswers : 0) | (request.summed ? kSummed : 0) |
+      (request.weighted ? kWeighted : 0)));
   writer.put(std::uint16_t{0});
   writer.put(request.inlined);
   writer.put(std::uint32_t{0});
@@ -71,6 +74,12 @@ void encode(const Request& request, std::span<std::byte, kRequestHeaderBytes> ou
   writer.put(request.count);
   put_double(writer, request.samples);
   std::copy(writer.bytes().begin(), writer.bytes().end(), out.begin());
+}
+
+std::uint16_t store_of(std::span<const std::byte> message) {
+  ByteReader in(message);
+  (void)in.get<std::uint16_t>();
+  return in.get<std::uint16_t>();
 }
 
 Result<Request> decode_request(std::span<const std::byte> message) {
@@ -90,6 +99,8 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   request.separate = (flags & kSeparate) != 0;
   request.continues = (flags & kContinues) != 0;
   request.answers = (flags & kAnswers) != 0;
+  request.summed = (flags & kSummed) != 0;
+  request.weighted = (flags & kWeighted) != 0;
   std::uint32_t reserved = in.get<std::uint16_t>();
   request.inlined = in.get<std::uint32_t>();
   reserved |= in.get<std::uint32_t>();
@@ -99,7 +110,9 @@ Result<Request> decode_request(std::span<const std::byte> message) {
   const bool known = version == kRequestVersion && kind >= 1 &&
                      kind <= static_cast<std::uint8_t>(RequestKind::kRestore) &&
                      dtype < kDTypeCount;
-  const bool plain = flags <= (kSeparate | kContinues | kAnswers) && reserved == 0 &&
+  const bool plain = flags <= (kSeparate | kContinues | kAnswers | kSummed | kWeighted) &&
+                     reserved == 0 && (!request.summed || request.kind == RequestKind::kPush) &&
+                     (!request.weighted || request.summed) &&
                      (!request.answers || (request.kind == RequestKind::kPush &&
                                            request.tag < last_reply_tag(request.store)));
   if (!in.ok() || !known || !plain || request.inlined != in.remaining() ||

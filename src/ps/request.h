@@ -80,10 +80,16 @@ struct Request {
   bool separate = false;      // the payload is a message of its own
   bool continues = false;     // one push with the request before it
   bool answers = false;       // of a push: a pull of the slice is right behind it, under tag + 1
+  // Of a relay's push: the payload is a sum over `samples`, in the accumulate type, whose parts
+  // were multiplied by their samples or, if not `weighted`, have one sample each.
+  bool summed = false;
+  bool weighted = false;
 
   bool operator==(const Request&) const = default;
 };
 
+// Of a whole message that decode_request() may yet refuse; 0 of one that is too short.
+std::uint16_t store_of(std::span<const std::byte> message);
 void encode(const Request& request, std::span<std::byte, kRequestHeaderBytes> out);
 // A whole message of kRequestTag; kCorrupt when it is none.
 Result<Request> decode_request(std::span<const std::byte> message);

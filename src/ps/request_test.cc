@@ -87,7 +87,7 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
     std::size_t at;
     unsigned char value;
   } changes[] = {{0, 0},    {0, 2},  {1, 0},  {1, 17}, {12, 1}, {15, 0x80}, {20, kDTypeCount},
-                 {21, 8},   {22, 1}, {23, 1}, {24, 9}, {24, 7}, {28, 1},    {31, 1},
+                 {21, 32},  {22, 1}, {23, 1}, {24, 9}, {24, 7}, {28, 1},    {31, 1},
                  {55, 0x7f}};
   for (const auto& change : changes) {
     auto bytes = good;
@@ -107,6 +107,14 @@ TEST(RequestFormat, RefusesWhatItCannotBe) {
   asks.answers = true;
   asks.kind = RequestKind::kPull;
   EXPECT_FALSE(decode_request(whole(asks, 0)).ok());
+  Request sum = sample();
+  sum.weighted = true;
+  EXPECT_FALSE(decode_request(whole(sum, 0)).ok()) << "weighted, but no sum";
+  sum.summed = true;
+  ASSERT_TRUE(decode_request(whole(sum, 0)).ok());
+  EXPECT_EQ(decode_request(whole(sum, 0)).value(), sum);
+  sum.kind = RequestKind::kPull;
+  EXPECT_FALSE(decode_request(whole(sum, 0)).ok());
   Request negative = sample();
   negative.samples = -1;
   EXPECT_FALSE(decode_request(whole(negative, 0)).ok());

@@ -46,6 +46,11 @@ class RoundGate {
   // Of a clock that may close: what is below it has, also where the news that it ended are behind.
   void close_below(std::uint64_t clock) { closed_ = closed_ > clock ? closed_ : clock; }
   void close(std::uint64_t clock);
+  // The oldest round from `clock` on that has contributions and is not closed.
+  std::optional<std::uint64_t> open_from(std::uint64_t clock) const {
+    const auto at = rounds_.lower_bound(clock);
+    return at == rounds_.end() ? std::nullopt : std::optional(at->first);
+  }
   // Nothing of this clock is here or will come.
   bool has_passed(std::uint64_t clock, const ClockTable& clocks) const {
     return all_closed_below(clock + 1, clocks);

@@ -10,10 +10,12 @@ constexpr std::size_t kCallsMax = 32;
 
 }  // namespace
 
-Server::Server(const ServerLinks& links)
+Server::Server(const ServerLinks& links, std::shared_ptr<Client> servers)
     : links_(links),
+      servers_(std::move(servers)),
       core_(static_cast<int>(links.workers.size()), links.server,
-            static_cast<int>(std::max<std::size_t>(links.peers.size(), 1))),
+            static_cast<int>(std::max<std::size_t>(links.peers.size(), 1)),
+            servers_ == nullptr ? ServerRole::kKeeper : ServerRole::kRelay),
       events_(std::make_shared<ServerEvents>(links.engine)),
       pairs_(links.workers.size()) {
   for (std::size_t w = 0; w < pairs_.size(); ++w) {
@@ -82,6 +84,8 @@ void Server::handle(const ServerEvent& event) {
       return;
     case ServerEvent::Kind::kNote:
       return take_note(event);
+    case ServerEvent::Kind::kRelayed:
+      return take_relayed(event.id);
     case ServerEvent::Kind::kPayload:
       core_.on_payload(event.id, event.ok);
       act();
@@ -107,23 +111,18 @@ void Server::drain_all() {
 }
 
 bool Server::must_wait(std::size_t worker) const {
-  const auto number = static_cast<int>(worker);
-  return core_.expected_bytes(number) >= kExpectedBytesMax || core_.is_ahead(number) ||
+  return core_.expected_bytes(static_cast<int>(worker)) >= kExpectedBytesMax ||
          pairs_[worker].owed >= kOwedBytesMax;
 }
 
 bool Server::drain(std::size_t worker) {
   Pair& pair = pairs_[worker];
-  bool moved = false;
-  while (!pair.gone && pair.slots[pair.head].done && !must_wait(worker)) {
-    Slot& slot = pair.slots[pair.head];
-    const Status status =
-        core_.on_request(static_cast<int>(worker), {slot.bytes->data(), slot.info->count});
-    if (!status.ok()) {
-      links_.log("worker " + std::to_string(worker) + ": " + status.message());
-      lose(worker);
-    }
-    act();
+  bool moved = take_held(worker);
+  while (!pair.gone && pair.slots[pair.head].done && !must_wait(worker) &&
+         pair.held_bytes < kHeldBytesMax) {
+    const Slot& slot = pair.slots[pair.head];
+    const std::span<const std::byte> message(slot.bytes->data(), slot.info->count);
+    if (!hold(worker, message)) take_request(worker, message);
     moved = true;
     if (pair.gone) break;
     listen(worker, pair.head);
@@ -132,9 +131,49 @@ bool Server::drain(std::size_t worker) {
   return moved;
 }
 
+void Server::take_request(std::size_t worker, std::span<const std::byte> message) {
+  const Status status = core_.on_request(static_cast<int>(worker), message);
+  if (!status.ok()) {
+    links_.log("worker " + std::to_string(worker) + ": " + status.message());
+    lose(worker);
+  }
+  act();
+}
+
+// What one store waits for may come through another of the same worker's, so that only requests to
+// the store that it runs ahead in wait.
+bool Server::hold(std::size_t worker, std::span<const std::byte> message) {
+  Pair& pair = pairs_[worker];
+  const std::uint16_t store = store_of(message);
+  const auto before = pair.held.find(store);
+  if (before == pair.held.end() && !core_.is_ahead(static_cast<int>(worker), store)) return false;
+  pair.held[store].emplace_back(message.begin(), message.end());
+  pair.held_bytes += message.size();
+  return true;
+}
+
+bool Server::take_held(std::size_t worker) {
+  Pair& pair = pairs_[worker];
+  bool moved = false;
+  for (auto queue = pair.held.begin(); queue != pair.held.end();) {
+    while (!queue->second.empty() && !must_wait(worker) &&
+           !core_.is_ahead(static_cast<int>(worker), queue->first)) {
+      const std::vector<std::byte> message = std::move(queue->second.front());
+      queue->second.pop_front();
+      pair.held_bytes -= message.size();
+      take_request(worker, message);
+      moved = true;
+      if (pair.gone) return true;
+    }
+    queue = queue->second.empty() ? pair.held.erase(queue) : std::next(queue);
+  }
+  return moved;
+}
+
 void Server::lose(std::size_t worker) {
   if (std::exchange(pairs_[worker].gone, true)) return;
   --present_;
+  pairs_[worker].held.clear();
   core_.on_gone(static_cast<int>(worker));
   act();
 }
@@ -151,6 +190,8 @@ void Server::act() {
   Actions actions = core_.take_actions();
   for (Receive& each : actions.receives) receive(each);
   for (Tell& each : actions.tells) tell(each);
+  for (Relay& each : actions.relays) relay(std::move(each));
+  for (const ClockEnd& each : actions.clocks_ended) servers_->clock(each.clock);
   for (Reply& reply : actions.replies) {
     const auto worker = static_cast<std::size_t>(reply.worker);
     const std::uint64_t number = next_reply_++;
@@ -225,6 +266,26 @@ void Server::tell(Tell& tell) {
   call.work = std::make_shared<WorkState>(links_.engine);
   call.work->on_complete([bytes](const Status&) {});  // whoever is gone is heard of as such
   calls_.push_back(std::move(call));
+}
+
+void Server::relay(Relay relay) {
+  const std::uint64_t id = next_relay_++;
+  Client::Call call;
+  call.clock = relay.clock;
+  call.priority = relay.priority;
+  auto work = servers_->relay(*relay.key, relay.place.slice, relay.sums, relay.value, call);
+  relayed_.emplace(id, Relayed{std::move(relay), work});
+  work->on_complete([events = events_, id](const Status& status) {
+    events->post({ServerEvent::Kind::kRelayed, 0, id, status.ok()});
+  });
+}
+
+void Server::take_relayed(std::uint64_t id) {
+  const auto at = relayed_.find(id);
+  Relayed relayed = std::move(at->second);
+  relayed_.erase(at);
+  core_.on_relayed(std::move(relayed.relay), relayed.work->status());
+  act();
 }
 
 void Server::send_replies(std::size_t worker) {

@@ -15,6 +15,11 @@ constexpr std::size_t kOptimizersMax = 1 << 16;
 
 Status refusal(Code code, std::string why) { return Status(code, std::move(why)); }
 
+bool is_relayed(RequestKind kind) {
+  return kind == RequestKind::kCreate || kind == RequestKind::kPush || kind == RequestKind::kPull ||
+         kind == RequestKind::kClock || kind == RequestKind::kFlush || kind == RequestKind::kLeave;
+}
+
 // What worker 0 makes a key with.
 bool is_first_value(const Request& request) {
   return request.kind == RequestKind::kAssign || request.kind == RequestKind::kRestore;
@@ -44,6 +49,10 @@ Status ServerCore::on_request(int worker, Inline message) {
 Status ServerCore::open(int worker, const Request& request, Inline body) {
   const auto rules = decode_rules(body);
   if (!rules.ok()) return rules.status();
+  const bool another = !stores_.empty() && stores_.count(request.store) == 0;
+  if (relays_ && (another || !rules->is_bulk())) {
+    return refusal(Code::kCorrupt, "a relay is of one bulk synchronous store");
+  }
   const auto [store, made] =
       stores_.try_emplace(request.store, request.store, workers_, rules.value());
   if (made) {
@@ -62,7 +71,11 @@ Status ServerCore::open(int worker, const Request& request, Inline body) {
 }
 
 Status ServerCore::serve(Store& store, int worker, const Request& request, Inline body) {
-  const bool makes = request.kind == RequestKind::kCreate || request.kind == RequestKind::kAssign ||
+  if (relays_ && !is_relayed(request.kind)) {
+    return refusal(Code::kCorrupt, "a request that relays do not take");
+  }
+  const bool makes = (request.kind == RequestKind::kCreate && !relays_) ||
+                     request.kind == RequestKind::kAssign ||
                      request.kind == RequestKind::kPublish || request.kind == RequestKind::kRestore;
   if (makes && worker != 0) return refusal(Code::kCorrupt, "only worker 0 makes keys");
   switch (request.kind) {
@@ -89,6 +102,7 @@ Status ServerCore::serve(Store& store, int worker, const Request& request, Inlin
       const Status status = store.clocks.advance(worker, request.clock);
       settle_all(store);
       forget_optimizers(store);
+      tell_clock(store);
       return status;
     }
     case RequestKind::kFlush:
@@ -113,6 +127,10 @@ Status ServerCore::create(Store& store, Inline body) {
     }
     const Status known = check_known(*description->optimizer);
     if (!known.ok()) return known;
+  }
+  if (relays_) return create_relayed(store, description.value());
+  if (description->dtype == DType::kBool && store.rules.combine != Combine::kSum) {
+    return refusal(Code::kCorrupt, "a mean of bools");
   }
   const auto [at, made] = store.keys.try_emplace(description->key);
   if (!made) return refusal(Code::kCorrupt, "a key that exists is created again");
@@ -339,6 +357,7 @@ void ServerCore::settle_push(const Request& request, int worker) {
   Part& part = *find_part(store, request);
   part.gate.end_push(worker, request.clock);
   settle(store, part);
+  tell_clock(store);
 }
 
 void ServerCore::take_in(Payload payload) {
@@ -362,6 +381,8 @@ void ServerCore::take_in(Payload payload) {
   contribution.samples = store.rules.combine == Combine::kMeanBySamples ? request.samples : 1;
   contribution.data = std::move(payload.data);
   contribution.count = static_cast<std::size_t>(request.count);
+  contribution.summed = request.summed;
+  contribution.weighted = request.weighted;
   if (request.kind == RequestKind::kPushRows) {
     const auto& table = static_cast<TablePart&>(part);
     const auto* ids = reinterpret_cast<const std::int64_t*>(contribution.data.get());
@@ -431,20 +452,26 @@ Status ServerCore::read_ids(const TablePart& table, WaitingPull& pull, Inline bo
 // Closes what may close. A pull is answered as soon as it may be: when someone leaves, several
 // rounds may close at once, and each clock has its own value.
 void ServerCore::settle_one(Store& store, Part& part) {
-  while (!part.waits_for_norms()) {
+  while (!part.is_closing()) {
     const auto clock = part.gate.closable(store.clocks);
     if (!clock.has_value()) break;
     part.gate.close_below(*clock);
     if (!SYNCLINE_PLANTED(rounds_skipped)) answer_pulls(store, part);
     if (!part.close(*clock, rule_at(store, *clock))) {
-      tell_sums(store, part, *clock, static_cast<DenseSlice&>(part).own_sums());
+      close_with_others(store, part, *clock);
       break;
     }
     part.gate.close(*clock);
   }
   answer_pulls(store, part);
+  if (relays_) return refuse_lost(static_cast<RelaySlice&>(part));
   tell_of_nothing(store, part);
   refuse_orphans(store, part);
+}
+
+void ServerCore::close_with_others(Store& store, Part& part, std::uint64_t clock) {
+  if (relays_) return relay_sums(store, part, clock);
+  tell_sums(store, part, clock, static_cast<DenseSlice&>(part).own_sums());
 }
 
 // A step of one slice may be what others of its tensor wait for: they settle in turn.
@@ -459,10 +486,11 @@ void ServerCore::settle(Store& store, Part& part) {
   settling_ = false;
 }
 
-void ServerCore::answer_pulls(const Store& store, Part& part) {
+void ServerCore::answer_pulls(Store& store, Part& part) {
   std::erase_if(part.waiting, [&](const WaitingPull& pull) {
     if (payloads_.count(pull.behind_payload) > 0 ||
-        !part.gate.may_read(pull.worker, pull.request.clock, pull.after_push, store.clocks)) {
+        !part.gate.may_read(pull.worker, pull.request.clock, pull.after_push, store.clocks) ||
+        !is_here(store, part, pull)) {
       return false;
     }
     let_go(pull.worker, waiting_cost(pull.request));
@@ -492,14 +520,16 @@ void ServerCore::leave(Store& store, int worker) {
     return true;
   });
   settle_all(store);
+  tell_clock(store);
 }
 
 // Nobody uses the store any more, and nothing is under way to it: its memory is free.
 void ServerCore::retire(std::uint16_t number) {
   Store& store = stores_.at(number);
-  if (store.clocks.slowest() >= 0 || store.keys.empty()) return;
+  if (store.clocks.slowest() >= 0 || store.keys.empty() || relays_under_way_ > 0) return;
   const auto into = [number](const auto& each) { return each.second.request.store == number; };
   if (std::any_of(payloads_.begin(), payloads_.end(), into)) return;
+  store.blocking = nullptr;
   store.keys.clear();
   store.directory.clear();
 }
@@ -608,19 +638,19 @@ std::size_t ServerCore::expected_bytes(int worker) const {
 
 // Rounds that nobody closes fill the memory: a worker may be one clock ahead of what the rules let
 // it read, whose pushes are needed anyway.
-bool ServerCore::is_ahead(int worker) const {
-  return std::any_of(stores_.begin(), stores_.end(), [&](const auto& each) {
-    const Store& store = each.second;
-    return store.rules.bound != kUnbounded && store.clocks.active(worker) &&
-           store.clocks.clock_of(worker) > store.clocks.closed() + 1 &&
-           store.clocks.clock_of(worker) - store.clocks.closed() - 1 > store.rules.bound;
-  });
+bool ServerCore::is_ahead(int worker, std::uint16_t number) const {
+  const auto at = stores_.find(number);
+  if (at == stores_.end()) return false;
+  const Store& store = at->second;
+  return store.rules.bound != kUnbounded && store.clocks.active(worker) &&
+         store.clocks.clock_of(worker) > store.clocks.closed() + 1 &&
+         store.clocks.clock_of(worker) - store.clocks.closed() - 1 > store.rules.bound;
 }
 
 bool ServerCore::is_over() const {
-  return !stores_.empty() && std::all_of(stores_.begin(), stores_.end(), [](const auto& each) {
-    return each.second.clocks.slowest() < 0;
-  });
+  return !stores_.empty() && relays_under_way_ == 0 &&
+         std::all_of(stores_.begin(), stores_.end(),
+                     [](const auto& each) { return each.second.clocks.slowest() < 0; });
 }
 
 void ServerCore::reply(int worker, const Request& request, std::span<const std::byte> bytes) {

@@ -7,6 +7,8 @@
 //
 // A worker: here -> left (kLeave) | gone (its pair broke). Either way it holds nobody back any
 // more. A store comes to be with its first kOpen and stays until every worker has left.
+//
+// A relay is one too, for the workers of its host: server_core_relay.cc.
 #pragma once
 
 #include <deque>
@@ -20,6 +22,7 @@
 
 #include "ps/dense_slice.h"
 #include "ps/norm_exchange.h"
+#include "ps/relay_slice.h"
 #include "ps/table_part.h"
 
 namespace syncline::ps {
@@ -48,10 +51,36 @@ struct Tell {
   std::vector<std::byte> bytes;
 };
 
+// Of a relay (relay_slice.h): give the sums to the slice's server and ask for the slice as it is
+// with them, or without sums as `clock` begins; then call on_relayed() with it.
+struct Relay {
+  std::uint16_t store = 0;
+  PartPlace place;
+  const KeyDescription* key = nullptr;  // valid until on_relayed()
+  std::uint64_t clock = 0;
+  int priority = 0;
+  std::vector<RoundSum> sums;
+  Buffer value;  // where the answer goes
+};
+
+// Tell the servers: all clocks below have ended.
+struct ClockEnd {
+  std::uint16_t store = 0;
+  std::uint64_t clock = 0;
+};
+
 struct Actions {
   std::vector<Receive> receives;
   std::vector<Reply> replies;
   std::vector<Tell> tells;
+  std::vector<Relay> relays;  // before the ends of clocks
+  std::vector<ClockEnd> clocks_ended;
+};
+
+// What a server is to its workers.
+enum class ServerRole : std::uint8_t {
+  kKeeper,  // has the values
+  kRelay,   // sums for servers that have them
 };
 
 // Confined.
@@ -62,10 +91,11 @@ class ServerCore {
   // How far a push may be ahead of its worker's clock: an urgent one overtakes the news of it.
   static constexpr std::uint64_t kClocksAheadMax = 1 << 16;
 
-  ServerCore(int workers, int server, int servers = 1)
+  ServerCore(int workers, int server, int servers = 1, ServerRole role = ServerRole::kKeeper)
       : workers_(workers),
         server_(server),
         servers_(servers),
+        relays_(role == ServerRole::kRelay),
         here_(workers, true),
         waiting_bytes_(workers) {}
 
@@ -78,6 +108,8 @@ class ServerCore {
   // on_server_gone().
   Status on_sums(int server, std::span<const std::byte> message);
   void on_server_gone(int server);
+  // Of a relay: what became of it.
+  void on_relayed(Relay relay, const Status& status);
   // Steps wait for what other servers tell.
   bool exchanges_norms() const;
 
@@ -88,8 +120,9 @@ class ServerCore {
   std::uint64_t held_bytes() const;
   // Bytes of payloads that are asked for and not there yet.
   std::size_t expected_bytes(int worker) const;
-  // The worker has run so far ahead of the others that its requests had better wait.
-  bool is_ahead(int worker) const;
+  // The worker has run so far ahead of the others in this store that its requests to it had better
+  // wait.
+  bool is_ahead(int worker, std::uint16_t store) const;
   // There was a store, and every worker has left every one.
   bool is_over() const;
 
@@ -120,6 +153,10 @@ class ServerCore {
     std::map<std::uint32_t, Key> keys;
     std::map<std::string, std::vector<std::byte>> directory;
     std::vector<Lookup> lookups;
+    // Of a relay: clocks below it have ended, as the servers were told; a part that holds the next
+    // news back.
+    std::uint64_t told = 0;
+    const Part* blocking = nullptr;
   };
   struct Flush {
     int worker;
@@ -154,11 +191,20 @@ class ServerCore {
   void take_in(Payload payload);
   void settle(Store& store, Part& part);
   void settle_one(Store& store, Part& part);
+  void close_with_others(Store& store, Part& part, std::uint64_t clock);
   void tell_sums(Store& store, Part& part, std::uint64_t clock, std::vector<SquareSums> sums);
   void tell_of_nothing(Store& store, Part& part);
   void finish_steps(Store& store, Key& key, std::uint64_t clock);
   void refuse_orphans(Store& store, Part& part);
-  void answer_pulls(const Store& store, Part& part);
+  void answer_pulls(Store& store, Part& part);
+  Status create_relayed(Store& store, const KeyDescription& key);
+  void relay_sums(Store& store, Part& part, std::uint64_t clock);
+  void relay(Store& store, Part& part, std::uint64_t clock, int priority,
+             std::vector<RoundSum> sums);
+  bool is_here(Store& store, Part& part, const WaitingPull& pull);
+  void lose(Store& store, RelaySlice& slice, const Status& why);
+  void refuse_lost(RelaySlice& slice);
+  void tell_clock(Store& store);
   void settle_all(Store& store);
   void settle_push(const Request& request, int worker);
   void leave(Store& store, int worker);
@@ -180,6 +226,8 @@ class ServerCore {
   int workers_;
   int server_;
   int servers_;
+  bool relays_;
+  std::size_t relays_under_way_ = 0;
   std::vector<bool> here_;
   Buffers buffers_;
   std::map<std::uint16_t, Store> stores_;

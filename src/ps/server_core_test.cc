@@ -204,17 +204,17 @@ TEST_F(HandServer, FlushWaitsForEarlierPayloadsOnly) {
 
 TEST_F(HandServer, FastWorkersAreAhead) {
   ask(0, RequestKind::kClock, {}, 1);
-  EXPECT_FALSE(core->is_ahead(0));
+  EXPECT_FALSE(core->is_ahead(0, 0));
   ask(0, RequestKind::kClock, {}, 2);
-  EXPECT_TRUE(core->is_ahead(0));
+  EXPECT_TRUE(core->is_ahead(0, 0));
   ask(1, RequestKind::kClock, {}, 1);
-  EXPECT_FALSE(core->is_ahead(0));
+  EXPECT_FALSE(core->is_ahead(0, 0));
   Rules huge;
   huge.bound = kUnbounded - 1;
   open_all(huge);
   ask(1, RequestKind::kClock, {}, 1);
   ask(0, RequestKind::kClock, {}, 2);
-  EXPECT_FALSE(core->is_ahead(0)) << "that far nobody gets";
+  EXPECT_FALSE(core->is_ahead(0, 0)) << "that far nobody gets";
 }
 
 TEST_F(HandServer, KindsMustFitTheirKey) {

@@ -14,9 +14,9 @@
 namespace syncline::ps {
 
 struct ServerEvent {
-  enum class Kind : std::uint8_t { kRequest, kPayload, kReply, kNote } kind{};
+  enum class Kind : std::uint8_t { kRequest, kPayload, kReply, kNote, kRelayed } kind{};
   std::size_t worker = 0;  // of a note: the server that it is from
-  std::uint64_t id = 0;    // slot, payload or reply
+  std::uint64_t id = 0;    // slot, payload, reply or relay
   bool ok = false;
 };
 

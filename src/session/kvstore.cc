@@ -83,6 +83,7 @@ void KVStore::flush() { impl_->flush(); }
 void KVStore::finish() { impl_->finish(); }
 void KVStore::save(const std::string& path) { impl_->save(path); }
 void KVStore::load(const std::string& path) { impl_->load(path); }
+bool KVStore::sums_on_hosts() const { return impl_->sums_on_hosts(); }
 int KVStore::servers() const { return impl_->servers(); }
 std::vector<KVServerStats> KVStore::stats() { return impl_->stats(); }
 

@@ -56,7 +56,7 @@ void KVStore::Impl::save(const std::string& path) {
   std::sort(contents.keys.begin(), contents.keys.end(),
             [](const auto& a, const auto& b) { return a.key < b.key; });
   require_known(path, contents, "save");
-  session::StoreSaver saver(*client_, contents, call_of(0, 1));
+  session::StoreSaver saver(clients_, contents, call_of(0, 1));
   throw_if_error(saver.save(path).with_operation("save"));
 }
 
@@ -87,7 +87,13 @@ void KVStore::Impl::load(const std::string& path) {
   }
   throw_if_error(check_optimizers(path, contents->optimizer, optimizer).with_operation("load"));
   require_known(path, contents.value(), "load");
-  session::StoreLoader loader(*client_, *file.value(), call_of(0, 1));
+  for (const ps::KeyDescription& key : contents->keys) {
+    if (key.dtype != DType::kBool || sums_) continue;
+    throw Error(
+        unfit(path, "'" + key.name + "' is of bools, which have no mean; use a store that sums")
+            .with_operation("load"));
+  }
+  session::StoreLoader loader(clients_, *file.value(), call_of(0, 1));
   for (ps::KeyDescription& key : contents->keys) {
     key.key = next_key_++;
     key.slices = place(key, std::nullopt);
@@ -97,6 +103,7 @@ void KVStore::Impl::load(const std::string& path) {
                       .caused_by(loaded)
                       .with_operation("load"));
     }
+    introduce(key);
     MutexLock lock(mutex_);
     keys_.emplace(key.name, std::move(key));
   }

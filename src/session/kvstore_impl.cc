@@ -30,38 +30,32 @@ void check_memory(ConstTensorView view, const std::string& operation) {
   }
 }
 
-ps::Rules rules_of(const KVStoreOptions& options) {
-  ps::Rules rules;
-  rules.bound = options.consistency().bound();
-  rules.combine = static_cast<ps::Combine>(options.reduce());
-  rules.scale_by_age = options.scale_by_age();
-  return rules;
-}
-
 std::size_t slice_bytes(const ps::WorkerLinks& links) {
   return links.servers_are_narrow() ? ps::Placement::kNarrowSliceBytes : ps::Placement::kSliceBytes;
 }
 
 }  // namespace
 
-KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks links,
-                    std::uint16_t number, std::shared_ptr<session::StoreShare> share,
-                    const KVStoreOptions& options)
+KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, session::StoreClients clients,
+                    std::shared_ptr<session::StoreShare> share, const KVStoreOptions& options)
     : context_(std::move(context)),
-      client_(std::make_shared<ps::Client>(links, number)),
+      clients_(std::move(clients)),
       share_(std::move(share)),
-      worker_(links.worker),
+      worker_(clients_.tables->links().worker),
       bulk_(options.consistency().bound() == 0),
+      sums_(options.reduce() == Reduce::kSum),
       timeout_(options.timeout().count() > 0 ? options.timeout().count() * kMillisecond
-                                             : links.timeout),
-      placement_(static_cast<int>(links.servers.size()), slice_bytes(links)) {
-  const Status opened = client_->open(rules_of(options), timeout_);
-  if (opened.ok()) return;
-  client_->leave();  // nobody is to wait for this worker
-  throw Error(opened);
-}
+                                             : clients_.tables->links().timeout),
+      placement_(servers(), slice_bytes(clients_.tensors->links())) {}
 
-void KVStore::Impl::throw_failure() { throw_if_error(client_->take_failure()); }
+Status KVStore::Impl::take_failure() {
+  Status first;
+  for (ps::Client* client : clients_.all()) {
+    const Status failure = client->take_failure();
+    if (first.ok()) first = failure;
+  }
+  return first;
+}
 
 void KVStore::Impl::check_open(const std::string& operation) {
   {
@@ -109,9 +103,9 @@ void KVStore::Impl::set_optimizer(const optim::Optimizer& optimizer) {
     optimizer_ = optimizer;
   }
   if (first) {
-    throw_if_error(client_->set_optimizer(optimizer, clock, timeout_));
+    throw_if_error(clients_.tensors->set_optimizer(optimizer, clock, timeout_));
   } else {
-    client_->send_optimizer(optimizer, clock);
+    clients_.tensors->send_optimizer(optimizer, clock);
   }
 }
 
@@ -153,21 +147,39 @@ void KVStore::Impl::make(ps::KeyDescription key, const void* value, std::optiona
   if (worker_ == 0) {
     key.key = next_key_++;
     key.slices = place(key, server);
-    throw_if_error(client_->create(key, value, timeout_).with_operation("init '" + key.name + "'"));
+    ps::Client& client = key.table ? *clients_.tables : *clients_.tensors;
+    Status made = client.create(key, value, timeout_);
+    if (made.ok()) made = take_failure();
+    throw_if_error(made.with_operation("init '" + key.name + "'"));
+    clients_.tables->publish(key);
   } else {
-    auto found = client_->lookup(key.name, timeout_);
+    auto found = clients_.tables->lookup(key.name, timeout_);
     if (!found.ok()) throw Error(found.status());
     agree(key, found.value());
     key = std::move(found).value();
   }
+  introduce(key);
   MutexLock lock(mutex_);
   keys_.emplace(key.name, std::move(key));
+}
+
+// A relay hears of a tensor from the first of its workers that uses it.
+void KVStore::Impl::introduce(const ps::KeyDescription& key) {
+  if (key.table || clients_.sums == clients_.tensors) return;
+  Status known = clients_.sums->announce(key);
+  if (known.ok()) known = context_->engine->wait(*clients_.sums->flush(timeout_));
+  if (known.ok()) known = clients_.sums->take_failure();
+  throw_if_error(known.with_operation("'" + key.name + "'"));
 }
 
 ps::KeyDescription KVStore::Impl::describe(const std::string& key, ConstTensorView value) {
   const std::string operation = "init '" + key + "'";
   check_open(operation);
   check_memory(value, operation);
+  if (value.type() == DType::kBool && !sums_) {
+    refuse_store(Code::kUnsupported, operation,
+                 "bool has no mean; use a store that sums, or another type");
+  }
   if (key.empty() || key.size() > ps::kKeyNameMax) {
     refuse_store(Code::kInvalidArgument, "init", "a key's name has 1 to 1024 bytes");
   }
@@ -220,9 +232,10 @@ ps::KeyDescription KVStore::Impl::find(const std::string& key, bool table) {
     if (known) found = at->second;
   }
   if (!known) {
-    auto looked_up = client_->lookup(key, timeout_);
+    auto looked_up = clients_.tables->lookup(key, timeout_);
     if (!looked_up.ok()) throw Error(looked_up.status());
     found = std::move(looked_up).value();
+    introduce(found);
     MutexLock lock(mutex_);
     keys_.emplace(key, found);
   }
@@ -245,13 +258,16 @@ ps::KeyDescription KVStore::Impl::find_for(const std::string& key, ConstTensorVi
                  "the key has " + shape_text(description.count, description.dtype) +
                      ", the tensor " + shape_text(view.count(), view.type()));
   }
+  if (clients_.sums != clients_.tensors) {  // all of it is with the relay
+    for (ps::PlacedSlice& slice : description.slices) slice.server = 0;
+  }
   return description;
 }
 
 Work KVStore::Impl::push(const std::string& key, ConstTensorView value, const Push& options) {
   const auto description = find_for(key, value, "push");
-  return Work(
-      client_->push(description, value.data(), call_of(options.priority(), options.samples())));
+  return Work(clients_.sums->push(description, value.data(),
+                                  call_of(options.priority(), options.samples())));
 }
 
 Work KVStore::Impl::push_sum(const std::string& key, const std::vector<ConstTensorView>& values,
@@ -265,21 +281,21 @@ Work KVStore::Impl::push_sum(const std::string& key, const std::vector<ConstTens
     kernels::reduce(description.dtype, ReduceOp::kSum, {sum->data(), false}, {sum->data(), false},
                     {values[i].data(), false}, values[i].count());
   }
-  Work work(
-      client_->push(description, sum->data(), call_of(options.priority(), options.samples())));
+  Work work(clients_.sums->push(description, sum->data(),
+                                call_of(options.priority(), options.samples())));
   work.on_complete([sum](const Status&) {});
   return work;
 }
 
 Work KVStore::Impl::push_pull(const std::string& key, TensorView inout, const Push& options) {
   const auto description = find_for(key, inout, "push_pull");
-  return Work(client_->push_pull(description, inout.data(),
-                                 call_of(options.priority(), options.samples())));
+  return Work(clients_.sums->push_pull(description, inout.data(),
+                                       call_of(options.priority(), options.samples())));
 }
 
 Work KVStore::Impl::pull(const std::string& key, TensorView out, int priority) {
   const auto description = find_for(key, out, "pull");
-  return Work(client_->pull(description, out.data(), call_of(priority, 1)));
+  return Work(clients_.sums->pull(description, out.data(), call_of(priority, 1)));
 }
 
 namespace {
@@ -306,9 +322,9 @@ Work KVStore::Impl::push_rows(const std::string& table, ConstTensorView ids,
   check_open(operation);
   const auto description = find(table, true);
   check_rows(description, ids, gradients, operation);
-  return Work(client_->push_rows(description, static_cast<const std::int64_t*>(ids.data()),
-                                 static_cast<const float*>(gradients.data()), ids.count(),
-                                 call_of(options.priority(), options.samples())));
+  return Work(clients_.tables->push_rows(description, static_cast<const std::int64_t*>(ids.data()),
+                                         static_cast<const float*>(gradients.data()), ids.count(),
+                                         call_of(options.priority(), options.samples())));
 }
 
 Work KVStore::Impl::pull_rows(const std::string& table, ConstTensorView ids, TensorView rows,
@@ -317,9 +333,9 @@ Work KVStore::Impl::pull_rows(const std::string& table, ConstTensorView ids, Ten
   check_open(operation);
   const auto description = find(table, true);
   check_rows(description, ids, rows, operation);
-  return Work(client_->pull_rows(description, static_cast<const std::int64_t*>(ids.data()),
-                                 static_cast<float*>(rows.data()), ids.count(),
-                                 call_of(priority, 1)));
+  return Work(clients_.tables->pull_rows(description, static_cast<const std::int64_t*>(ids.data()),
+                                         static_cast<float*>(rows.data()), ids.count(),
+                                         call_of(priority, 1)));
 }
 
 void KVStore::Impl::clock() {
@@ -329,7 +345,7 @@ void KVStore::Impl::clock() {
     MutexLock lock(mutex_);
     clock = ++clock_;
   }
-  client_->clock(clock);
+  for (ps::Client* client : clients_.in_use()) client->clock(clock);
 }
 
 std::uint64_t KVStore::Impl::current_clock() {
@@ -337,9 +353,20 @@ std::uint64_t KVStore::Impl::current_clock() {
   return clock_;
 }
 
+Status KVStore::Impl::flush_all() {
+  std::vector<std::shared_ptr<WorkState>> works;
+  for (ps::Client* client : clients_.in_use()) works.push_back(client->flush(timeout_));
+  Status first;
+  for (const auto& work : works) {
+    const Status flushed = context_->engine->wait(*work);
+    if (first.ok()) first = flushed;
+  }
+  return first;
+}
+
 void KVStore::Impl::flush() {
   check_open("flush");
-  throw_if_error(context_->engine->wait(*client_->flush(timeout_)));
+  throw_if_error(flush_all());
   throw_failure();
 }
 
@@ -349,32 +376,57 @@ void KVStore::Impl::finish() {
     if (finished_) return;
     finished_ = true;
   }
-  const Status flushed = context_->engine->wait(*client_->flush(timeout_));
-  client_->leave();
+  const Status flushed = flush_all();
+  for (ps::Client* client : clients_.in_use()) client->leave();
   if (share_ != nullptr) share_->wait_for_others(kShareLinger);
+  if (clients_.relay != nullptr) clients_.relay->wait_for_others(kShareLinger);
   throw_if_error(flushed);
   throw_failure();
 }
 
+namespace {
+
+KVServerStats stats_of(const ps::ServerStats& from) {
+  KVServerStats one;
+  one.value_bytes = from.value_bytes;
+  one.optimizer_bytes = from.state_bytes;
+  one.waiting_bytes = from.held_bytes;
+  one.rows = from.rows;
+  one.updates = from.updates;
+  one.age_mean =
+      from.updates == 0 ? 0 : static_cast<double>(from.age_sum) / static_cast<double>(from.updates);
+  one.age_max = from.age_max;
+  one.clocks_closed = from.closed;
+  return one;
+}
+
+// A server's two stores; the clocks are those of all workers.
+ps::ServerStats sum_of(ps::ServerStats a, const ps::ServerStats& b) {
+  a.keys += b.keys;
+  a.rows += b.rows;
+  a.value_bytes += b.value_bytes;
+  a.state_bytes += b.state_bytes;
+  a.held_bytes += b.held_bytes;
+  a.updates += b.updates;
+  a.age_sum += b.age_sum;
+  a.age_max = std::max(a.age_max, b.age_max);
+  return a;
+}
+
+}  // namespace
+
 std::vector<KVServerStats> KVStore::Impl::stats() {
   check_open("stats");
-  auto found = client_->stats(timeout_);
+  auto found = clients_.tables->stats(timeout_);
   if (!found.ok()) throw Error(found.status());
-  std::vector<KVServerStats> all;
-  for (const ps::ServerStats& from : found.value()) {
-    KVServerStats one;
-    one.value_bytes = from.value_bytes;
-    one.optimizer_bytes = from.state_bytes;
-    one.waiting_bytes = from.held_bytes;
-    one.rows = from.rows;
-    one.updates = from.updates;
-    one.age_mean = from.updates == 0
-                       ? 0
-                       : static_cast<double>(from.age_sum) / static_cast<double>(from.updates);
-    one.age_max = from.age_max;
-    one.clocks_closed = from.closed;
-    all.push_back(one);
+  if (clients_.tensors != clients_.tables) {
+    const auto more = clients_.tensors->stats(timeout_);
+    if (!more.ok()) throw Error(more.status());
+    for (std::size_t s = 0; s < more->size(); ++s)
+      found.value()[s] = sum_of(found.value()[s], more.value()[s]);
   }
+  std::vector<KVServerStats> all;
+  for (const ps::ServerStats& each : found.value()) all.push_back(stats_of(each));
   return all;
 }
 

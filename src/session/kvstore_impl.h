@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "ps/client.h"
 #include "session/communicator_impl.h"
+#include "session/store_clients.h"
 #include "session/store_share.h"
 #include "syncline/kvstore.h"
 
@@ -17,9 +18,8 @@ namespace syncline {
 
 class KVStore::Impl {
  public:
-  // Opens the store on all servers; blocks, throws Error. `share`: this process's own server, where
-  // the job has none.
-  Impl(std::shared_ptr<SessionContext> context, ps::WorkerLinks links, std::uint16_t number,
+  // `clients` are open. `share`: this process's own server, where the job has none.
+  Impl(std::shared_ptr<SessionContext> context, session::StoreClients clients,
        std::shared_ptr<session::StoreShare> share, const KVStoreOptions& options);
 
   void set_optimizer(const optim::Optimizer& optimizer);
@@ -39,7 +39,8 @@ class KVStore::Impl {
   void finish();
   void save(const std::string& path);
   void load(const std::string& path);
-  int servers() const { return client_->servers(); }
+  int servers() const { return clients_.tables->servers(); }
+  bool sums_on_hosts() const { return clients_.relay != nullptr; }
   std::vector<KVServerStats> stats();
 
  private:
@@ -53,13 +54,17 @@ class KVStore::Impl {
       SYNCLINE_REQUIRES(making_);
   void agree(const ps::KeyDescription& mine, const ps::KeyDescription& theirs);
   ps::Client::Call call_of(int priority, double samples);
-  void throw_failure();
+  Status take_failure();
+  void throw_failure() { throw_if_error(take_failure()); }
+  void introduce(const ps::KeyDescription& key);
+  Status flush_all();
 
   std::shared_ptr<SessionContext> context_;
-  std::shared_ptr<ps::Client> client_;
+  const session::StoreClients clients_;
   std::shared_ptr<session::StoreShare> share_;
   const int worker_;
   const bool bulk_;
+  const bool sums_;
   const Nanos timeout_;
   Mutex making_;  // one key at a time, so that all are placed in one order
   ps::Placement placement_ SYNCLINE_GUARDED_BY(making_);

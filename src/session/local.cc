@@ -111,9 +111,9 @@ std::vector<Session> open_threads(const SessionOptions& options, std::vector<int
   return sessions_of(open_local(options, host_of, {}).workers);
 }
 
-ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of, int servers) {
-  LocalJob job =
-      open_local(options, host_of, std::vector<int>(static_cast<std::size_t>(servers), 0));
+ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of,
+                       std::vector<int> server_hosts) {
+  LocalJob job = open_local(options, host_of, server_hosts);
   return {sessions_of(std::move(job.workers)), std::move(job.servers)};
 }
 

@@ -124,7 +124,7 @@ TEST(StoreGroups, IdsAreDistinctAndBelowTheFirstFreeOne) {
 }
 
 TEST(Servers, AllPairsExchangeBesideTheWorld) {
-  ThreadJob job = open_threads(short_deadlines(), {0, 0}, 2);
+  ThreadJob job = open_threads(short_deadlines(), {0, 0}, {0, 0});
   for (Session& session : job.sessions) {
     EXPECT_EQ(session.world_size(), 2);
     EXPECT_EQ(session.servers(), 2);
@@ -225,7 +225,7 @@ TEST(Servers, AServerThatLeavesIsNamedAndTheWorldGoesOn) {
 }
 
 TEST(Servers, GroupsOfSplitsLieBehindThoseOfTheStore) {
-  ThreadJob job = open_threads(short_deadlines(), {0, 0}, 3);
+  ThreadJob job = open_threads(short_deadlines(), {0, 0}, {0, 0, 0});
   std::vector<Communicator> groups(2);
   event::NamedThread other("split", [&] { groups[1] = job.sessions[1].world().split(0); });
   groups[0] = job.sessions[0].world().split(0);

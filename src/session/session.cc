@@ -19,6 +19,7 @@ Session::Impl::~Impl() {
   if (context == nullptr) return;
   context->engine->stop(kLinger);
   shares.clear();
+  relays.clear();
   if (context->flight == nullptr) return;
   context->flight->dump_if_wanted();  // the last failure may be younger than the last tick
   context->flight->leave();

@@ -8,6 +8,7 @@
 #include "ps/links.h"
 #include "session/aggregated_calls.h"
 #include "session/communicator_impl.h"
+#include "session/host_relay.h"
 #include "session/local_server.h"
 #include "session/store_groups.h"
 #include "session/store_share.h"
@@ -24,6 +25,7 @@ class Session::Impl {
   std::shared_ptr<Communicator::Impl> world_impl;
   std::uint16_t next_store = 1;
   std::vector<std::shared_ptr<session::StoreShare>> shares;    // until the engine has stopped
+  std::vector<std::shared_ptr<session::HostRelay>> relays;     // as well
   ps::WorkerLinks store;                                       // no servers: the job has none
   bool aggregates = false;                                     // they hold no stores
   std::shared_ptr<session::AggregatedCalls> aggregated_calls;  // no servers: null
@@ -48,13 +50,15 @@ std::unique_ptr<Session::Impl> open_world(std::shared_ptr<SessionContext> contex
 // plans take it into account, bytes go through memory all the same. For tests.
 std::vector<Session> open_threads(const SessionOptions& options, std::vector<int> host_of);
 
-// The same with servers, whose links are the caller's to use: they run nothing by themselves.
+// The same with servers, server s on host server_hosts[s], whose links are the caller's to use:
+// they run nothing by themselves.
 struct ThreadJob {
   std::vector<Session> sessions;
   std::vector<std::unique_ptr<session::LocalServer>> servers;
 };
-ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of, int servers);
-// The same with servers that run, on hosts too.
+ThreadJob open_threads(const SessionOptions& options, std::vector<int> host_of,
+                       std::vector<int> server_hosts);
+// With servers that run.
 std::vector<Session> start_threads(const SessionOptions& options, std::vector<int> host_of,
                                    std::vector<int> server_hosts);
 

@@ -42,6 +42,18 @@ void override_time(const std::string& name, std::chrono::milliseconds& field) {
   if (auto value = env(name)) field = parse_time(name, *value);
 }
 
+void override_bytes(const std::string& name, std::size_t& field) {
+  const auto value = env(name);
+  if (!value) return;
+  const auto [rest, error] = std::from_chars(value->data(), value->data() + value->size(), field);
+  if (error != std::errc() || rest != value->data() + value->size()) {
+    throw Error(Status(Code::kInvalidArgument,
+                       name + "=" + *value + " is no number of bytes; write for example 65536"));
+  }
+}
+
+}  // namespace
+
 void override_flag(const std::string& name, bool& field) {
   const auto value = env(name);
   if (!value) return;
@@ -54,18 +66,6 @@ void override_flag(const std::string& name, bool& field) {
   }
   field = yes;
 }
-
-void override_bytes(const std::string& name, std::size_t& field) {
-  const auto value = env(name);
-  if (!value) return;
-  const auto [rest, error] = std::from_chars(value->data(), value->data() + value->size(), field);
-  if (error != std::errc() || rest != value->data() + value->size()) {
-    throw Error(Status(Code::kInvalidArgument,
-                       name + "=" + *value + " is no number of bytes; write for example 65536"));
-  }
-}
-
-}  // namespace
 
 SessionOptions effective_options(const SessionOptions& code) {
   SessionOptions options = code;

@@ -12,6 +12,9 @@ namespace syncline::session {
 // SYNCLINE_<NAME> replaces the field; bad values throw Error naming variable and value.
 SessionOptions effective_options(const SessionOptions& code);
 
+// The same for one field, "1" or "0".
+void override_flag(const std::string& name, bool& field);
+
 // Cores this process may run on.
 int usable_cores();
 

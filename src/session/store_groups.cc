@@ -48,6 +48,36 @@ std::uint32_t StoreGroupIds::workers_alone() const { return aggregation() + 1; }
 
 std::uint32_t StoreGroupIds::first_free() const { return aggregation() + (servers > 0 ? 2 : 0); }
 
+std::uint32_t reserve_group_ids(Communicator::Impl& world, std::uint32_t count) {
+  SessionContext& context = *world.context();
+  std::int64_t first = context.next_group_id.load();
+  Communicator::Impl::Call call;
+  call.kind = Collective::kAllReduce;
+  call.in = {&first, 1};
+  call.out = {&first, 1};
+  call.count = 1;
+  call.op = ReduceOp::kMax;
+  CallOptions options;
+  options.name = "kvstore";
+  world.start(call, options).wait();
+  context.take_group_ids(static_cast<std::uint32_t>(first) + count);
+  return static_cast<std::uint32_t>(first);
+}
+
+std::shared_ptr<exec::Group> pair_group(const exec::Group& world, std::uint32_t id, int worker,
+                                        int server) {
+  auto group = std::make_shared<exec::Group>();
+  group->id = id;
+  std::vector<int> ranks{worker};
+  if (server != worker) ranks.push_back(server);
+  for (const int rank : ranks) {
+    if (rank == world.rank) group->rank = static_cast<int>(group->peers.size());
+    group->peers.push_back(world.peers[static_cast<std::size_t>(rank)]);
+    group->world_ranks.push_back(world.world_ranks[static_cast<std::size_t>(rank)]);
+  }
+  return group;
+}
+
 ps::WorkerLinks open_worker_links(const SessionContext& context, int worker,
                                   const Channels& channels, int servers) {
   const int workers = static_cast<int>(channels.size()) - servers;

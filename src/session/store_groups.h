@@ -26,6 +26,14 @@ struct StoreGroupIds {
   std::uint32_t first_free() const;
 };
 
+// Of a store that comes later: ids that all ranks then know to be taken, the first of them.
+// Collective over `world`; blocks, throws Error.
+std::uint32_t reserve_group_ids(Communicator::Impl& world, std::uint32_t count);
+
+// Two ranks, a worker and who serves it, or two servers; a rank's own pair has it alone.
+std::shared_ptr<exec::Group> pair_group(const exec::Group& world, std::uint32_t id, int worker,
+                                        int server);
+
 // Both register the groups with the engine in the order of their ids. That must happen before it
 // starts: a running engine takes messages of an unknown group below its newest one for late ones
 // and drops them. The groups live until the engine stops.

@@ -34,7 +34,7 @@ Status StoreLoader::drain(std::size_t pieces) {
   while (under_way_.size() > pieces) {
     const auto work = std::move(under_way_.front());
     under_way_.pop_front();
-    const Status status = client_.links().engine->wait(*work);
+    const Status status = clients_.tables->links().engine->wait(*work);
     if (first.ok()) first = status;
   }
   return first;
@@ -42,7 +42,7 @@ Status StoreLoader::drain(std::size_t pieces) {
 
 Status StoreLoader::send(const ps::KeyDescription& key, std::size_t server, std::size_t slice,
                          Bytes state) {
-  under_way_.push_back(client_.restore(key, server, slice, std::move(state), call_));
+  under_way_.push_back(client_of(key).restore(key, server, slice, std::move(state), call_));
   return drain(kRestoresAtOnce);
 }
 
@@ -52,15 +52,16 @@ Status StoreLoader::load(const ps::KeyDescription& key,
   if (key.table && key.optimizer.has_value()) slots = slot_names(key.name, *key.optimizer);
   const bool steps = kernels::accumulate_type(key.dtype) == DType::kF32;
   if (!key.table && steps && optimizer.has_value()) slots = slot_names(key.name, *optimizer);
-  const Status announced = client_.announce(key);
+  ps::Client& client = client_of(key);
+  const Status announced = client.announce(key);
   if (!announced.ok()) return announced;
   const Status sent = key.table ? load_rows(key, slots) : load_slices(key, slots);
   const Status left = drain(0);
   if (!sent.ok() || !left.ok()) return sent.ok() ? left : sent;
-  const Status there = client_.links().engine->wait(*client_.flush(call_.timeout));
-  const Status refused = client_.take_failure();
+  const Status there = clients_.tables->links().engine->wait(*client.flush(call_.timeout));
+  const Status refused = client.take_failure();
   if (!there.ok() || !refused.ok()) return refused.ok() ? there : refused;
-  client_.publish(key);
+  clients_.tables->publish(key);
   return {};
 }
 
@@ -119,11 +120,13 @@ Status StoreLoader::load_rows(const ps::KeyDescription& table,
   const auto steps = tensor(step_name(table.name), DType::kI64, rows);
   if (!steps.ok()) return steps.status();
 
-  std::vector<std::vector<std::size_t>> of_server(static_cast<std::size_t>(client_.servers()));
+  std::vector<std::vector<std::size_t>> of_server(
+      static_cast<std::size_t>(clients_.tables->servers()));
   for (std::size_t row = 0; row < rows; ++row) {
     std::int64_t id = 0;
     std::memcpy(&id, ids.value().data() + row * sizeof id, sizeof id);
-    of_server[static_cast<std::size_t>(ps::server_of_row(id, client_.servers()))].push_back(row);
+    of_server[static_cast<std::size_t>(ps::server_of_row(id, clients_.tables->servers()))]
+        .push_back(row);
   }
   const std::size_t at_once = ps::rows_of_a_state(table);
   for (std::size_t server = 0; server < of_server.size(); ++server) {

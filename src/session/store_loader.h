@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "checkpoint/tensor_file.h"
-#include "ps/client.h"
+#include "session/store_clients.h"
 
 namespace syncline::session {
 
@@ -17,9 +17,9 @@ namespace syncline::session {
 class StoreLoader {
  public:
   // Both outlive it.
-  StoreLoader(ps::Client& client, const checkpoint::TensorFileReader& file,
+  StoreLoader(const StoreClients& clients, const checkpoint::TensorFileReader& file,
               const ps::Client::Call& call)
-      : client_(client), file_(file), call_(call) {}
+      : clients_(clients), file_(file), call_(call) {}
 
   // Makes the key, whose slices are chosen, on all servers and gives it what the file has.
   // `optimizer`: of tensors, what their state is for.
@@ -37,7 +37,11 @@ class StoreLoader {
   // Waits until so many pieces are on their way at most.
   Status drain(std::size_t pieces);
 
-  ps::Client& client_;
+  ps::Client& client_of(const ps::KeyDescription& key) const {
+    return key.table ? *clients_.tables : *clients_.tensors;
+  }
+
+  const StoreClients& clients_;
   const checkpoint::TensorFileReader& file_;
   const ps::Client::Call call_;
   std::deque<std::shared_ptr<WorkState>> under_way_;

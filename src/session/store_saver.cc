@@ -23,9 +23,9 @@ Status unlike(const ps::KeyDescription& key) {
 
 }  // namespace
 
-StoreSaver::StoreSaver(ps::Client& client, const StoreContents& contents,
+StoreSaver::StoreSaver(const StoreClients& clients, const StoreContents& contents,
                        const ps::Client::Call& call)
-    : client_(client), contents_(contents), call_(call) {}
+    : clients_(clients), contents_(contents), call_(call) {}
 
 std::uint64_t StoreSaver::Table::before(std::size_t server) const {
   std::uint64_t sum = 0;
@@ -41,13 +41,13 @@ std::vector<std::string> StoreSaver::slots_of(const ps::KeyDescription& key) con
 }
 
 StoreSaver::Piece StoreSaver::ask(Piece piece) {
-  piece.state =
-      client_.read_state(key_at(piece), piece.server, piece.slice, piece.first_row, call_);
+  piece.state = client_of(key_at(piece))
+                    .read_state(key_at(piece), piece.server, piece.slice, piece.first_row, call_);
   return piece;
 }
 
 Status StoreSaver::wait(const Piece& piece) {
-  return client_.links().engine->wait(*piece.state.work);
+  return clients_.tables->links().engine->wait(*piece.state.work);
 }
 
 // Rows only come, behind those that are there: the first so many are the ones to save.
@@ -55,7 +55,8 @@ Status StoreSaver::count_rows() {
   for (std::size_t k = 0; k < contents_.keys.size(); ++k) {
     if (!contents_.keys[k].table) continue;
     Table& table = tables_[k];
-    for (std::size_t server = 0; server < static_cast<std::size_t>(client_.servers()); ++server) {
+    for (std::size_t server = 0; server < static_cast<std::size_t>(clients_.tables->servers());
+         ++server) {
       const Piece piece = ask({k, server, 0, UINT64_MAX, {}});
       const Status answered = wait(piece);
       if (!answered.ok()) return answered;

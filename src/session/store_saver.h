@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "checkpoint/tensor_file.h"
-#include "ps/client.h"
 #include "ps/slice_state.h"
+#include "session/store_clients.h"
 #include "session/store_file.h"
 
 namespace syncline::session {
@@ -17,7 +17,8 @@ namespace syncline::session {
 class StoreSaver {
  public:
   // `contents`: keys with their slices.
-  StoreSaver(ps::Client& client, const StoreContents& contents, const ps::Client::Call& call);
+  StoreSaver(const StoreClients& clients, const StoreContents& contents,
+             const ps::Client::Call& call);
   Status save(const std::string& path);
 
  private:
@@ -44,7 +45,11 @@ class StoreSaver {
   Status write_steps();
   std::vector<Piece> pieces() const;
 
-  ps::Client& client_;
+  ps::Client& client_of(const ps::KeyDescription& key) const {
+    return key.table ? *clients_.tables : *clients_.tensors;
+  }
+
+  const StoreClients& clients_;
   const StoreContents& contents_;
   const ps::Client::Call call_;
   std::map<std::size_t, Table> tables_;         // by key

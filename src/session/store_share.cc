@@ -1,53 +1,17 @@
 #include "session/store_share.h"
 
-#include <algorithm>
-
 #include "base/clock.h"
 #include "ps/run_server.h"
 #include "session/log.h"
+#include "session/store_groups.h"
 
 namespace syncline::session {
-namespace {
-
-// The ids that a store's pairs take, the same on all ranks.
-std::uint32_t reserve_ids(Communicator::Impl& world, std::uint32_t count) {
-  SessionContext& context = *world.context();
-  std::int64_t first = context.next_group_id.load();
-  Communicator::Impl::Call call;
-  call.kind = Collective::kAllReduce;
-  call.in = {&first, 1};
-  call.out = {&first, 1};
-  call.count = 1;
-  call.op = ReduceOp::kMax;
-  CallOptions options;
-  options.name = "kvstore";
-  world.start(call, options).wait();
-  context.take_group_ids(static_cast<std::uint32_t>(first) + count);
-  return static_cast<std::uint32_t>(first);
-}
-
-// By rank: a worker and a server, or two servers. A process's own pair has it alone.
-std::shared_ptr<exec::Group> pair_group(const exec::Group& world, std::uint32_t id, int worker,
-                                        int server) {
-  auto group = std::make_shared<exec::Group>();
-  group->id = id;
-  std::vector<int> ranks{worker};
-  if (server != worker) ranks.push_back(server);
-  for (const int rank : ranks) {
-    if (rank == world.rank) group->rank = static_cast<int>(group->peers.size());
-    group->peers.push_back(world.peers[static_cast<std::size_t>(rank)]);
-    group->world_ranks.push_back(world.world_ranks[static_cast<std::size_t>(rank)]);
-  }
-  return group;
-}
-
-}  // namespace
 
 StoreShare::StoreShare(std::shared_ptr<SessionContext> context) : context_(std::move(context)) {}
 
 std::shared_ptr<StoreShare> StoreShare::open(Communicator::Impl& world) {
   const auto ranks = static_cast<std::uint32_t>(world.size());
-  const std::uint32_t first_id = reserve_ids(world, 2 * ranks * ranks);
+  const std::uint32_t first_id = reserve_group_ids(world, 2 * ranks * ranks);
   auto share = std::shared_ptr<StoreShare>(new StoreShare(world.context()));
   share->connect(*world.group(), first_id);
   share->start();

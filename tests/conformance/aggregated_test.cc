@@ -97,7 +97,7 @@ TEST(AggregatedThreadsMore, SeveralInFlight) {
 // Some have a sum from the aggregator, others get it from each other: the same bits.
 TEST(AggregatedThreadsMore, CallsOutliveAnAggregator) {
   for (unsigned round = 0; round < 12; ++round) {
-    ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, 2);
+    ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, {0, 0});
     for (auto& server : job.servers) server->start_aggregator();
     std::atomic<int> begun{0};
     std::vector<std::vector<std::vector<float>>> results(job.sessions.size());
@@ -135,7 +135,7 @@ TEST(AggregatedThreadsMore, CallsOutliveAnAggregator) {
 
 // A worker's death is no matter of aggregators: calls fail and name it.
 TEST(AggregatedThreadsMore, AWorkersDeathStillFails) {
-  ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, 1);
+  ThreadJob job = open_threads(harness::test_options(), {0, 0, 0}, {0});
   for (auto& server : job.servers) server->start_aggregator();
   std::vector<Session> sessions = std::move(job.sessions);
   std::vector<std::thread> threads;

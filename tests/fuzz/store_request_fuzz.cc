@@ -1,5 +1,6 @@
 // What workers send to a server of key-value stores: what decodes, encodes to the same bytes; and a
-// server that has made a key and a table takes whatever worker 1 sends then.
+// server that has made a key and a table, or a relay that knows a key, takes whatever worker 1
+// sends then.
 #include <algorithm>
 #include <cstring>
 
@@ -61,23 +62,29 @@ void decode(std::uint8_t which, Bytes bytes) {
   }
 }
 
-// A server with two workers, key 1 of 4 f32 and table 2 of rows of 3.
+// A server with two workers, key 1 of 4 f32 and table 2 of rows of 3; or a relay with the key.
 class Victim {
  public:
-  explicit Victim(std::uint8_t mode) : core_(2, 0) {
+  explicit Victim(std::uint8_t mode)
+      : relays_(mode >= 192),
+        core_(2, 0, 1, relays_ ? ps::ServerRole::kRelay : ps::ServerRole::kKeeper) {
     ps::Rules rules;
-    rules.bound = mode % 3 == 0 ? 0 : mode % 3 == 1 ? 1 : ps::kUnbounded;
+    rules.bound = relays_ || mode % 3 == 0 ? 0 : mode % 3 == 1 ? 1 : ps::kUnbounded;
     rules.combine = mode % 2 == 0 ? ps::Combine::kSum : ps::Combine::kMeanBySamples;
     for (int worker = 0; worker < 2; ++worker) {
       say(worker, ps::RequestKind::kOpen, ps::encode(rules));
     }
-    if (mode % 5 == 0) say(0, ps::RequestKind::kOptimizer, ps::encode(optim::Adam()));
+    if (mode % 5 == 0 && !relays_) {
+      say(0, ps::RequestKind::kOptimizer, ps::encode(optim::Adam()));
+    }
     ps::KeyDescription key;
     key.name = "w";
     key.key = 1;
     key.count = 4;
     key.slices = {{0, 4, 0}};
     say(0, ps::RequestKind::kCreate, ps::encode(key));
+    take();
+    if (relays_) return;
     const float value[4] = {1, 2, 3, 4};
     ps::Request first = of(ps::RequestKind::kAssign);
     first.count = 4;
@@ -100,6 +107,7 @@ class Victim {
     return ok;
   }
   void end_payload(bool arrived) {
+    if (!relayed_.empty()) return end_relay(arrived);
     if (receives_.empty()) return;
     const ps::Receive receive = std::move(receives_.front());
     receives_.erase(receives_.begin());
@@ -110,7 +118,7 @@ class Victim {
   // The other worker goes on, and ends what was begun.
   void end() {
     core_.on_gone(1);
-    while (!receives_.empty()) end_payload(false);
+    while (!receives_.empty() || !relayed_.empty()) end_payload(relays_);
     fuzz::require(core_.expected_bytes(1) == 0, "nothing is awaited from who is gone");
     ps::Request pull = of(ps::RequestKind::kPull);
     pull.clock = 1;
@@ -118,10 +126,20 @@ class Victim {
     replies_ = 0;
     fuzz::require(core_.on_request(0, message(pull, {})).ok(), "the other one is served");
     take();
-    fuzz::require(replies_ == 1, "the other one gets its answer");
+    while (!relayed_.empty()) end_relay(true);
+    // A refusal is two: a note, and an answer without anything.
+    fuzz::require(replies_ == 1 || (refused_ && replies_ >= 2), "the other one gets its answer");
   }
 
  private:
+  void end_relay(bool answered) {
+    ps::Relay relay = std::move(relayed_.front());
+    relayed_.erase(relayed_.begin());
+    refused_ = refused_ || !answered;
+    const Status lost(Code::kPeerLost, "a server is gone");
+    core_.on_relayed(std::move(relay), answered ? Status() : lost);
+    take();
+  }
   static ps::Request of(ps::RequestKind kind) {
     ps::Request request;
     request.kind = kind;
@@ -136,6 +154,11 @@ class Victim {
   }
   void take() {
     ps::Actions actions = core_.take_actions();
+    for (ps::Relay& relay : actions.relays) relayed_.push_back(std::move(relay));
+    for (const ps::ClockEnd& end : actions.clocks_ended) {
+      fuzz::require(end.clock > told_, "clocks end once");
+      told_ = end.clock;
+    }
     for (ps::Receive& receive : actions.receives) {
       fuzz::require(receive.bytes <= ps::kRowBytesMax, "a request makes no room for more");
       receives_.push_back(std::move(receive));
@@ -146,8 +169,12 @@ class Victim {
     replies_ += actions.replies.size();
   }
 
+  const bool relays_;
   ps::ServerCore core_;
   std::vector<ps::Receive> receives_;
+  std::vector<ps::Relay> relayed_;
+  std::uint64_t told_ = 0;
+  bool refused_ = false;  // the relay's server was lost
   std::size_t replies_ = 0;
 };
 
@@ -167,6 +194,10 @@ void attack(std::uint8_t mode, Bytes bytes) {
     if (length >= ps::kRequestHeaderBytes && mode % 2 == 0) {
       piece[0] = std::byte{1};
       const auto inlined = static_cast<std::uint32_t>(length - ps::kRequestHeaderBytes);
+      std::memset(piece.data() + 2, 0, 2);  // its store, and a tag of it
+      piece[12] |= std::byte{2};
+      piece[14] &= std::byte{0x7f};
+      piece[15] = std::byte{0};
       std::memset(piece.data() + 22, 0, 10);
       std::memcpy(piece.data() + 24, &inlined, sizeof inlined);
     }

@@ -80,6 +80,33 @@ class StoreRates(SwitchedHosts):
                       f"{gain:.3f} times (the wires allow 1)")
             self.assertGreater(gain, 0.95)
 
+    def summed_or_not(self, servers, sums):
+        """Two hosts with two workers each; seconds of 16 MiB."""
+        self.jobs = getattr(self, "jobs", 0) + 1
+        env = dict(SYNCLINE_WORLD_SIZE=4, SYNCLINE_SERVERS=servers, SYNCLINE_RUN_ID=f"hosts{self.jobs}", SYNCLINE_HOST_SUMS=sums,
+                   SYNCLINE_RENDEZVOUS=f"tcp://{self.hosts[0].address}:{29000 + self.jobs}")
+        result = self.path(f"hosts{self.jobs}.json")
+        started = [self.start(self.hosts[2 + i], SYNCLINE, "serve", label=f"server{i}", SYNCLINE_SERVER_ID=i, **env) for i in range(servers)]
+        started += [self.start(self.hosts[i // 2], SYNCLINE, "bench", "kv", "--keys", "8", "--bytes", str(2 << 20), "--warmup", "1",
+                               "--iters", "3", "--json", result, label=f"worker{i}", SYNCLINE_RANK=i, **env)
+                    for i in range(4)]
+        for one in started:
+            self.assertEqual(one.wait(180), 0, self.logs())
+        with open(result, encoding="utf-8") as file:
+            measured = json.load(file)
+        self.assertEqual((measured["wrong"], measured["sums_on_hosts"]), (0, sums == 1))
+        return measured["p50_us"] / 1e6
+
+    def test_hosts_sum_for_their_workers(self):
+        """What crosses the links is one sum of each host, and one value back."""
+        self.make_key(*self.hosts)
+        for servers in (1, 2):
+            pairs = [(self.summed_or_not(servers, 1), self.summed_or_not(servers, 0)) for _ in range(3)]
+            summed, single = (sorted(times)[1] for times in zip(*pairs))
+            self.show(f"2 hosts of 2 workers, {servers} servers, 16 MiB: {summed:.3f} s summed by host, {single:.3f} s without: "
+                      f"{single / summed:.3f} times (the wires allow 2)")
+            self.assertGreater(single / summed, 1.8)
+
     def all_reduce(self, schedule, aggregators):
         """Four workers, and more hosts that sum for them; seconds of 32 MiB, median."""
         self.jobs = getattr(self, "jobs", 0) + 1

@@ -58,13 +58,13 @@ constexpr std::array kPlanted = {"ack_off_by_one",
 
                                  "break_is_final"};
 // In the store: found by its jobs.
-constexpr std::array kPlantedInStore = {"bound_off_by_one",        "own_push_unseen",
-                                        "closes_without_payloads", "refused_push_taken",
-                                        "dead_worker_counts",      "flush_waits_for_nothing",
-                                        "push_applied_twice",      "rounds_skipped",
-                                        "clock_overtakes",         "endless_patience",
-                                        "sum_in_order_of_arrival", "answers_change",
-                                        "norms_of_one_slice",      "silent_slices"};
+constexpr std::array kPlantedInStore = {
+    "bound_off_by_one",   "own_push_unseen",         "closes_without_payloads",
+    "refused_push_taken", "dead_worker_counts",      "flush_waits_for_nothing",
+    "push_applied_twice", "rounds_skipped",          "clock_overtakes",
+    "endless_patience",   "sum_in_order_of_arrival", "answers_change",
+    "norms_of_one_slice", "silent_slices",           "relay_clock_early",
+    "relay_answers_stale"};
 constexpr std::uint64_t kPlantedSeeds = 10'000;
 
 // One sort of job.

@@ -71,7 +71,33 @@ void lay_network(StoreDice& dice, Scenario& network) {
   }
 }
 
+// Hosts whose sums are canonical sums. Their first workers live: those that they sum for die with
+// them. Not of all seeds, so that those that have found something stay what they were.
+void lay_hosts(std::uint64_t seed, StoreScenario& scenario) {
+  StoreDice dice(~seed);
+  if (!scenario.is_bulk() || scenario.workers < 2 || seed % 5 == 0 || seed % 5 == 2) return;
+  const bool one_host = dice.one_in(4);
+  for (int worker = 0; worker < scenario.workers; ++worker) {
+    scenario.hosts.push_back(one_host ? 0 : worker / 2);
+  }
+  const int victim = scenario.network.victim;
+  if (victim >= 0 && scenario.leads(victim)) scenario.hosts.clear();
+}
+
 }  // namespace
+
+int StoreScenario::leader_of(int worker) const {
+  if (hosts.empty()) return worker;
+  const auto own = std::find(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(worker)]);
+  return static_cast<int>(own - hosts.begin());
+}
+
+bool StoreScenario::leads(int worker) const {
+  for (int other = 0; other < workers; ++other) {
+    if (other != worker && leader_of(other) == worker) return true;
+  }
+  return false;
+}
 
 StoreScenario store_scenario_of(std::uint64_t seed) {
   StoreDice dice(seed);
@@ -102,6 +128,7 @@ StoreScenario store_scenario_of(std::uint64_t seed) {
   }
   if (scenario.workers > 1 && dice.one_in(3)) add_store_death(dice, scenario);
   scenario.norms = scenario.is_bulk() && scenario.optimizer && dice.one_in(2);
+  lay_hosts(seed, scenario);
   std::sort(scenario.network.faults.begin(), scenario.network.faults.end(),
             [](const Fault& x, const Fault& y) { return x.at < y.at; });
   return scenario;
@@ -113,7 +140,8 @@ std::string describe(const StoreScenario& scenario) {
                                 ? "asynchronous"
                                 : "bound " + std::to_string(scenario.bound);
   return "seed " + std::to_string(scenario.network.seed) + ": " + std::to_string(scenario.workers) +
-         " workers, " + std::to_string(scenario.servers) + " servers, " + rules +
+         " workers, " + (scenario.hosts.empty() ? "" : "summed by host, ") +
+         std::to_string(scenario.servers) + " servers, " + rules +
          (scenario.norms       ? " with norms and"
           : scenario.optimizer ? " with"
                                : " without") +

@@ -21,8 +21,14 @@ struct StoreScenario {
   std::vector<ps::KeyDescription> keys;  // dense ones, then a table
   std::vector<std::uint64_t> clocks;     // how many each worker has
   std::vector<Nanos> delays;             // of each worker, before it opens the store
+  // By worker, where hosts sum for their workers (ps/relay_slice.h); empty: none does.
+  std::vector<int> hosts;
 
   bool is_bulk() const { return bound == 0; }
+  // The worker that sums for this one's host; itself where it is alone or no host sums.
+  int leader_of(int worker) const;
+  // It sums for others.
+  bool leads(int worker) const;
   // Pushes are applied one by one, in no rounds.
   bool immediate(const ps::KeyDescription& key) const {
     return bound == ps::kUnbounded || (bound > 0 && (optimizer || key.table));

@@ -9,6 +9,7 @@ constexpr Nanos kPatience = 100 * kSecond;
 constexpr std::size_t kCallsMax = 12;        // of a worker at a time
 constexpr std::size_t kCallsMaxInBulk = 64;  // more than one clock's
 constexpr std::uint16_t kStoreNumber = 1;
+constexpr std::uint16_t kTensorStoreNumber = 2;  // where hosts sum
 
 // The pairs of this worker or server, known to its engine, in the order of their ids.
 std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
@@ -31,6 +32,24 @@ std::vector<std::shared_ptr<exec::Group>> worker_pairs(exec::Engine& engine,
     }
   }
   return pairs;
+}
+
+// Of a worker and the one that sums for its host.
+std::shared_ptr<exec::Group> host_pair(exec::Engine& engine, const StoreScenario& scenario,
+                                       int rank, int worker,
+                                       const std::vector<exec::Channel*>& peers) {
+  auto group = std::make_shared<exec::Group>();
+  group->id = static_cast<std::uint32_t>(2 + scenario.workers * scenario.servers +
+                                         scenario.servers * scenario.servers + worker);
+  std::vector<int> ranks{worker};
+  if (scenario.leader_of(worker) != worker) ranks.push_back(scenario.leader_of(worker));
+  for (const int each : ranks) {
+    if (each == rank) group->rank = static_cast<int>(group->peers.size());
+    group->peers.push_back(peers[static_cast<std::size_t>(each)]);
+    group->world_ranks.push_back(each);
+  }
+  engine.add_group(group);
+  return group;
 }
 
 // The pairs of this server with the others.
@@ -142,15 +161,72 @@ void StoreWorker::on_joined(std::vector<exec::Channel*> peers) {
   // So small that calls wait for it, and overtake each other.
   links.window_bytes = std::size_t{1} << (10 + scenario_.network.seed % 12);
   links.lead_bytes = std::size_t{1} << (12 + scenario_.network.seed % 7);
-  client_ = std::make_shared<ps::Client>(std::move(links), kStoreNumber);
+  client_ = tensors_ = sums_ = std::make_shared<ps::Client>(links, kStoreNumber);
+  keys_ = scenario_.keys;
+  if (!scenario_.hosts.empty()) {
+    tensors_ = sums_ = std::make_shared<ps::Client>(links, kTensorStoreNumber);
+    connect_host(peers);
+  }
   busy_until_ = network_.now() + scenario_.delays[static_cast<std::size_t>(rank_)];
+}
+
+void StoreWorker::connect_host(const std::vector<exec::Channel*>& peers) {
+  const int leader = scenario_.leader_of(rank_);
+  if (!scenario_.leads(leader)) return;  // alone
+  ps::WorkerLinks links = tensors_->links();
+  links.servers.clear();
+  relay_links_ = {};
+  links.workers = 0;
+  for (int worker = 0; worker < scenario_.workers; ++worker) {
+    if (scenario_.leader_of(worker) != leader) continue;
+    if (worker == rank_) links.worker = links.workers;
+    ++links.workers;
+    if (worker != rank_ && leader != rank_) continue;
+    auto pair = host_pair(*context_->engine, scenario_, rank_, worker, peers);
+    if (worker == rank_) links.servers.push_back(pair);
+    if (leader == rank_) relay_links_.workers.push_back(std::move(pair));
+  }
+  relay_links_.engine = context_->engine;
+  relay_links_.segment_bytes = links.segment_bytes;
+  relay_links_.ends_with_stores = true;
+  relay_links_.log = log_;
+  sums_ = std::make_shared<ps::Client>(std::move(links), kTensorStoreNumber);
+  for (auto& key : keys_) {
+    for (auto& slice : key.slices) slice.server = 0;
+  }
+}
+
+std::vector<ps::Client*> StoreWorker::in_use() const {
+  if (sums_ == client_) return {client_.get()};
+  return {client_.get(), sums_.get()};
+}
+
+// As run_relay().
+bool StoreWorker::step_relay() {
+  if (relay_ == nullptr) return false;
+  bool moved = false;
+  for (int i = 0; i < 4 && relay_->step(); ++i) moved = true;
+  if (!relay_->is_over()) return moved;
+  if (relayed_ == nullptr) {
+    relayed_ = tensors_->flush(kPatience);
+  } else if (relayed_->done()) {
+    if (!relayed_->status().ok()) violate(relayed_->status().to_string());
+    tensors_->leave();
+    relay_.reset();
+  }
+  return true;
 }
 
 void StoreWorker::on_death() {
   if (client_ != nullptr) context_->engine->stop(0);
+  relay_.reset();
+  relay_links_ = {};
+  relayed_.reset();
   client_.reset();
+  tensors_.reset();
+  sums_.reset();
   running_.clear();
-  step_work_.reset();
+  step_works_.clear();
   lookup_ = {};
 }
 
@@ -160,6 +236,7 @@ bool StoreWorker::step() {
     return !joining_;
   }
   bool moved = context_->engine->step();
+  moved = step_relay() || moved;
   collect();
   watch_failures();
   for (int i = 0; i < 8 && violation_.empty() && network_.now() >= busy_until_ && advance(); ++i) {
@@ -170,11 +247,11 @@ bool StoreWorker::step() {
 
 // One thing more, if there is one to do.
 bool StoreWorker::advance() {
-  if (step_work_ != nullptr) {
-    if (!step_work_->done()) return false;
-    if (!step_work_->status().ok()) violate(step_work_->status().to_string());
-    step_work_.reset();
+  for (const auto& work : step_works_) {
+    if (!work->done()) return false;
+    if (!work->status().ok()) violate(work->status().to_string());
   }
+  step_works_.clear();
   switch (phase_) {
     case Phase::kIdle:
       phase_ = Phase::kOpening;
@@ -182,8 +259,9 @@ bool StoreWorker::advance() {
       return true;
     case Phase::kOpening:
       phase_ = Phase::kFinding;
+      if (scenario_.leader_of(rank_) != rank_) tensors_->leave();
       if (!scenario_.optimizer) return true;
-      step_work_ = client_->begin_optimizer(optimizer(), 0, kPatience);
+      step_works_.push_back(tensors_->begin_optimizer(optimizer(), 0, kPatience));
       return true;
     case Phase::kFinding:
       if (!found()) find_next();
@@ -194,7 +272,7 @@ bool StoreWorker::advance() {
       if (!running_.empty()) return false;
       phase_ = Phase::kWatching;
       clock_ = 1 + *std::max_element(scenario_.clocks.begin(), scenario_.clocks.end());
-      client_->clock(clock_);  // holds nobody back
+      for (ps::Client* client : in_use()) client->clock(clock_);  // holds nobody back
       return true;
     case Phase::kWatching:
     case Phase::kLooking:
@@ -209,7 +287,20 @@ bool StoreWorker::advance() {
 void StoreWorker::open() {
   ps::Rules rules;
   rules.bound = scenario_.bound;
-  step_work_ = client_->begin_open(rules, kPatience);
+  step_works_.push_back(client_->begin_open(rules, kPatience));
+  if (tensors_ != client_) step_works_.push_back(tensors_->begin_open(rules, kPatience));
+  if (!relay_links_.workers.empty()) {
+    relay_ = std::make_unique<ps::Server>(relay_links_, tensors_);
+  }
+  if (sums_ != tensors_) step_works_.push_back(sums_->begin_open(rules, kPatience));
+}
+
+// A relay hears of a tensor from the first of its workers that uses it.
+void StoreWorker::introduce(const ps::KeyDescription& key) {
+  if (key.table || sums_ == tensors_) return;
+  const Status announced = sums_->announce(key);
+  if (!announced.ok()) violate(announced.to_string());
+  step_works_.push_back(sums_->flush(kPatience));
 }
 
 // The key that was being made or looked up is there.
@@ -221,10 +312,11 @@ bool StoreWorker::found() {
       violate("the directory has another '" + expected.name + "'");
     }
     lookup_ = {};
-    ++found_;
+    introduce(scenario_.keys[found_++]);
   } else if (!first_value_.empty()) {
     first_value_.clear();
-    client_->publish(scenario_.keys[found_++]);
+    client_->publish(scenario_.keys[found_]);
+    introduce(scenario_.keys[found_++]);
   }
   if (found_ < scenario_.keys.size()) return false;
   phase_ = Phase::kWorking;
@@ -236,13 +328,13 @@ void StoreWorker::find_next() {
   const auto& key = scenario_.keys[found_];
   if (rank_ != 0) {
     lookup_ = client_->begin_lookup(key.name, kPatience);
-    step_work_ = lookup_.work;
+    step_works_.push_back(lookup_.work);
     return;
   }
   first_value_.assign(std::max<std::size_t>(1, key.count), 0);
-  auto begun = client_->begin_create(key, first_value_.data(), kPatience);
+  auto begun = keeper_of(found_).begin_create(key, first_value_.data(), kPatience);
   if (!begun.ok()) return violate(begun.status().to_string());
-  step_work_ = begun.value();
+  step_works_.push_back(begun.value());
 }
 
 // Of each key some pushes and pulls, in this order in a bulk synchronous store, since a push after
@@ -294,7 +386,8 @@ bool StoreWorker::work() {
     return true;
   }
   if (waits_ && !running_.empty()) return false;
-  client_->clock(++clock_);
+  ++clock_;
+  for (ps::Client* client : in_use()) client->clock(clock_);
   ended_.clear();
   if (clock_ < scenario_.clocks[static_cast<std::size_t>(rank_)]) {
     plan_clock();
@@ -342,28 +435,30 @@ std::vector<std::int64_t> StoreWorker::random_ids() {
 
 void StoreWorker::push(const Action& action, bool late) {
   if (!late && !ledger_.has_room(rank_, action.key)) return;
-  const auto& key = scenario_.keys[action.key];
+  const auto& key = keys_[action.key];
+  ps::Client& client = way_of(action.key);
   auto ids = key.table ? random_ids() : std::vector<std::int64_t>();
   if (late && ended_.count(action.key) == 0) return;
   auto running = std::make_unique<Running>();
   running->data = late ? ledger_.forged(rank_, action.key, clock_, ids.size())
                        : ledger_.push(rank_, action.key, clock_, ids);
-  running->work = key.table ? client_->push_rows(key, ids.data(), running->data.data(), ids.size(),
-                                                 call(action.priority))
-                            : client_->push(key, running->data.data(), call(action.priority));
+  running->work = key.table ? client.push_rows(key, ids.data(), running->data.data(), ids.size(),
+                                               call(action.priority))
+                            : client.push(key, running->data.data(), call(action.priority));
   running_.push_back(std::move(running));
 }
 
 void StoreWorker::pull(std::size_t at, int priority) {
-  const auto& key = scenario_.keys[at];
+  const auto& key = keys_[at];
+  ps::Client& client = way_of(at);
   auto ids = key.table ? random_ids() : std::vector<std::int64_t>();
   auto running = std::make_unique<Running>();
   running->pull = ledger_.pull(rank_, at, clock_, ids);
   if (running->pull->pushed) ended_.insert(at);
   running->data.assign(key.count * (key.table ? ids.size() : 1), -1);
-  running->work = key.table ? client_->pull_rows(key, ids.data(), running->data.data(), ids.size(),
-                                                 call(priority))
-                            : client_->pull(key, running->data.data(), call(priority));
+  running->work = key.table ? client.pull_rows(key, ids.data(), running->data.data(), ids.size(),
+                                               call(priority))
+                            : client.pull(key, running->data.data(), call(priority));
   running_.push_back(std::move(running));
 }
 
@@ -373,8 +468,7 @@ void StoreWorker::push_pull(const Action& action) {
   running->data = ledger_.push(rank_, action.key, clock_, {});
   running->pull = ledger_.pull(rank_, action.key, clock_, {});
   if (running->pull->pushed) ended_.insert(action.key);
-  running->work =
-      client_->push_pull(scenario_.keys[action.key], running->data.data(), call(action.priority));
+  running->work = sums_->push_pull(keys_[action.key], running->data.data(), call(action.priority));
   running_.push_back(std::move(running));
 }
 
@@ -384,10 +478,12 @@ optim::Optimizer StoreWorker::optimizer() const {
 }
 
 void StoreWorker::flush() {
-  auto running = std::make_unique<Running>();
-  running->flush = ledger_.flush(rank_);
-  running->work = client_->flush(kPatience);
-  running_.push_back(std::move(running));
+  for (ps::Client* client : in_use()) {
+    auto running = std::make_unique<Running>();
+    if (sums_ == client_) running->flush = ledger_.flush(rank_);  // else nobody is told of it
+    running->work = client->flush(kPatience);
+    running_.push_back(std::move(running));
+  }
 }
 
 void StoreWorker::look() {
@@ -398,7 +494,7 @@ void StoreWorker::look() {
   }
   const bool looked = phase_ == Phase::kLooking && running_.empty();
   if (!looked && !(phase_ == Phase::kWatching && leaves_)) return;
-  client_->leave();
+  for (ps::Client* client : in_use()) client->leave();
   phase_ = Phase::kOver;
 }
 
@@ -422,11 +518,13 @@ void StoreWorker::end(Running& running) {
 
 // Only what was meant to be late is refused.
 void StoreWorker::watch_failures() {
-  const Status failure = client_->take_failure();
-  if (failure.ok()) return;
-  ++refused_;
-  if (failure.code() != Code::kFailedPrecondition || !scenario_.is_bulk()) {
-    violate("refused: " + failure.to_string());
+  for (const auto& client : {client_, tensors_, sums_}) {
+    const Status failure = client == nullptr ? Status() : client->take_failure();
+    if (failure.ok()) continue;
+    ++refused_;
+    if (failure.code() != Code::kFailedPrecondition || !scenario_.is_bulk()) {
+      violate("refused: " + failure.to_string());
+    }
   }
 }
 

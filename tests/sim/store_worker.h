@@ -85,7 +85,18 @@ class StoreWorker : public SimProcess {
   };
   void on_joined(std::vector<exec::Channel*> peers) override;
   void on_death() override;
+  void connect_host(const std::vector<exec::Channel*>& peers);
+  bool step_relay();
+  std::vector<ps::Client*> in_use() const;
+  // Who makes, sets and reads keys of this kind at the servers; who pushes and pulls them.
+  ps::Client& keeper_of(std::size_t key) const {
+    return scenario_.keys[key].table ? *client_ : *tensors_;
+  }
+  ps::Client& way_of(std::size_t key) const {
+    return scenario_.keys[key].table ? *client_ : *sums_;
+  }
   bool advance();
+  void introduce(const ps::KeyDescription& key);
   void open();
   void find_next();
   bool found();
@@ -108,10 +119,16 @@ class StoreWorker : public SimProcess {
 
   const StoreScenario& scenario_;
   StoreLedger& ledger_;
-  std::shared_ptr<ps::Client> client_;
+  // As the product's StoreClients: of all workers; of tensors; to the host's relay. Where no host
+  // sums they are one.
+  std::shared_ptr<ps::Client> client_, tensors_, sums_;
+  std::vector<ps::KeyDescription> keys_;  // as pushes and pulls go: to a relay all of them
+  ps::ServerLinks relay_links_;
+  std::unique_ptr<ps::Server> relay_;
+  std::shared_ptr<WorkState> relayed_;  // all of it, at the end
   Phase phase_ = Phase::kIdle;
   std::size_t found_ = 0;  // keys
-  std::shared_ptr<WorkState> step_work_;
+  std::vector<std::shared_ptr<WorkState>> step_works_;
   ps::Client::Lookup lookup_;
   std::vector<float> first_value_;
   std::uint64_t clock_ = 0;

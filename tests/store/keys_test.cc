@@ -71,6 +71,41 @@ TEST_P(StoreKeys, TwoStoresAtOnce) {
   });
 }
 
+TEST_P(StoreKeys, BoolsHaveNoMean) {
+  run(1, [](Session& session) {
+    KVStore kv = session.kvstore(KVStoreOptions().reduce(Reduce::kMeanBySamples));
+    bool yes = true;
+    EXPECT_EQ(code_of([&] { kv.init("b", {&yes, 1}); }), Code::kUnsupported);
+    std::vector<float> one{1}, out(1);
+    kv.init("w", view(one));
+    kv.pull("w", view(out)).wait();
+    EXPECT_EQ(out, one);
+  });
+}
+
+// Who has run ahead in one store is waited for in another.
+TEST_P(StoreKeys, AheadInOneStoreOnly) {
+  run(2, [](Session& session) {
+    KVStore far = session.kvstore(), near = session.kvstore();
+    std::vector<float> ones(5000, 1), out(5000);
+    far.init("w", view(ones));
+    near.init("w", view(ones));
+    const auto run_ahead = [&] {
+      for (int clock = 0; clock < 6; ++clock) {
+        far.push("w", view(ones)).wait();
+        far.clock();
+      }
+    };
+    if (session.rank() == 0) run_ahead();
+    near.push("w", view(ones)).wait();
+    near.pull("w", view(out)).wait();
+    EXPECT_EQ(out, std::vector<float>(5000, 2));
+    if (session.rank() == 1) run_ahead();
+    far.pull("w", view(out)).wait();
+    EXPECT_EQ(out, std::vector<float>(5000, 2));
+  });
+}
+
 // PS-02: again with the same shape: nothing happens; with another: an error, the value stays.
 TEST_P(StoreKeys, InitTwice) {
   run(2, [](Session& session) {

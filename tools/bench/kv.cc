@@ -127,6 +127,11 @@ double map_rows_per_s(const KvBenchOptions& options) {
   return static_cast<double>(options.rows) * options.iterations / total_us * 1e6;
 }
 
+// Of equal hosts.
+int senders(const Session& session, const KVStore& kv) {
+  return session.world_size() / (kv.sums_on_hosts() ? session.local_world_size() : 1);
+}
+
 double predicted_us(KVStore& kv, int workers, double gbit) {
   if (gbit == 0) return 0;
   ps::StoreLoad load;
@@ -153,6 +158,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
   KvBenchResult result;
   result.workers = session.world_size();
   result.servers = kv.servers();
+  result.sums_on_hosts = kv.sums_on_hosts();
   result.checked = options.consistency == "bulk_synchronous";  // else sums depend on time
   std::vector<double> spans, copies, reductions;
   std::vector<float> sum(options.beside.empty() ? 0 : tensors.in[0].size() * tensors.in.size());
@@ -179,7 +185,7 @@ KvBenchResult measure_kv(Session& session, const KvBenchOptions& options) {
   result.p99_us = percentile(spans, 0.99);
   result.memcpy_us = percentile(copies, 0.5);
   result.all_reduce_us = percentile(reductions, 0.5);
-  result.predicted_us = predicted_us(kv, session.world_size(), options.gbit);
+  result.predicted_us = predicted_us(kv, senders(session, kv), options.gbit);
   if (options.rows > 0) {
     result.rows_per_s = rows_per_s(session, kv, options);
     if (session.rank() == 0) result.map_rows_per_s = map_rows_per_s(options);

@@ -31,6 +31,7 @@ struct KvBenchOptions {
 
 struct KvBenchResult {
   int workers = 0, servers = 0;
+  bool sums_on_hosts = false;
   double p50_us = 0, p99_us = 0;  // all keys pushed and pulled, the slowest worker
   double memcpy_us = 0;           // one thread, as many bytes: median
   double predicted_us = 0;        // by ps/store_cost.h, where links of the given rate are the limit

@@ -28,12 +28,13 @@ gradient is pushed as backward passes it, and forward waits for its weights.)";
 std::string kv_text(const KvBenchOptions& o, const KvBenchResult& r) {
   const double bytes = static_cast<double>(o.bytes) * o.keys;
   std::string text = fmt::format(
-      "{} workers, {} servers, {}: {} keys of {} bytes\n"
+      "{} workers, {} servers, {}{}: {} keys of {} bytes\n"
       "  push and pull   p50 {:.0f} us, p99 {:.0f} us; {:.2f} GB/s a worker and direction\n"
       "  memcpy          {:.0f} us for {:.1f} MB by one thread: push and pull take {:.2f} times "
       "it\n",
-      r.workers, r.servers, o.consistency, o.keys, o.bytes, r.p50_us, r.p99_us,
-      bytes / r.p50_us / 1e3, r.memcpy_us, bytes / 1e6, r.p50_us / r.memcpy_us);
+      r.workers, r.servers, o.consistency, r.sums_on_hosts ? ", summed on hosts" : "", o.keys,
+      o.bytes, r.p50_us, r.p99_us, bytes / r.p50_us / 1e3, r.memcpy_us, bytes / 1e6,
+      r.p50_us / r.memcpy_us);
   if (o.gbit > 0) {
     text +=
         fmt::format("  predicted       {:.0f} us where links carry {} Gbit/s: {:.2f} times it\n",
@@ -55,6 +56,7 @@ std::string kv_text(const KvBenchOptions& o, const KvBenchResult& r) {
 std::string kv_json(const KvBenchOptions& o, const KvBenchResult& r) {
   const nlohmann::json all = {{"workers", r.workers},
                               {"servers", r.servers},
+                              {"sums_on_hosts", r.sums_on_hosts},
                               {"keys", o.keys},
                               {"bytes", o.bytes},
                               {"consistency", o.consistency},

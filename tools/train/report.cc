@@ -71,8 +71,9 @@ nlohmann::json options_json(const TrainReport& r) {
 
 // Staleness beside the loss: what running apart gained and cost.
 std::string store_text(const TrainReport& r) {
-  std::string text = fmt::format("  store                 {}, {} servers; loss {:.4f}\n",
-                                 r.consistency, r.store_servers, r.final_loss);
+  std::string text =
+      fmt::format("  store                 {}, {} servers{}; loss {:.4f}\n", r.consistency,
+                  r.store_servers, r.store_sums_on_hosts ? ", summed on hosts" : "", r.final_loss);
   for (std::size_t i = 0; i < r.store.size(); ++i) {
     const KVServerStats& s = r.store[i];
     text += fmt::format(
@@ -95,7 +96,9 @@ nlohmann::json store_json(const TrainReport& r) {
                        {"age_mean", s.age_mean},
                        {"age_max", s.age_max}});
   }
-  return {{"consistency", r.consistency}, {"servers", servers}};
+  return {{"consistency", r.consistency},
+          {"sums_on_hosts", r.store_sums_on_hosts},
+          {"servers", servers}};
 }
 
 }  // namespace

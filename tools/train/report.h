@@ -62,6 +62,7 @@ struct TrainReport {
   // Of --sync ps.
   std::string consistency;  // empty: no store
   int store_servers = 0;
+  bool store_sums_on_hosts = false;
   std::vector<KVServerStats> store;  // by server
   bool stopped = false;              // on request, before the end
 

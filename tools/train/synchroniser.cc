@@ -123,6 +123,7 @@ class WithStore : public Synchroniser {
     settle();
     if (session_.rank() == 0) report.store = store_.stats();
     report.store_servers = store_.servers();
+    report.store_sums_on_hosts = store_.sums_on_hosts();
     report.consistency = consistency_.to_string();
     session_.world().barrier().wait();
   }
