@@ -147,6 +147,20 @@ Traffic two_shot(const Shape& s) {
   return t;
 }
 
+Traffic star(const Shape& s) {
+  Traffic t;
+  const bool is_centre = s.rank == 0;
+  t.messages_sent = is_centre ? s.others() : 1;
+  t.elements_sent = t.messages_sent * s.count;
+  if (is_centre) {
+    add_direct_sum(t, s, s.count);
+  } else {
+    t.messages_received = 1;
+    t.elements_received = s.count;
+  }
+  return t;
+}
+
 struct Children {
   Count all = 0;
   Count leaves = 0;
@@ -303,6 +317,7 @@ Result<Traffic> traffic_formula(std::string_view name, Collective kind, int n, i
   if (name == "halving_doubling") return halving_doubling(s);
   if (name == "ring_bidirectional") return ring_bidirectional_traffic(kind, n, rank, count);
   if (name == "ring_meet") return ring_meet_traffic(kind, n, rank, count);
+  if (name == "star") return star(s);
   if (name == "double_tree") return double_tree_traffic(n, rank, count);
   return hierarchical_traffic(*generator->hierarchy, kind, s.root, rank, count, host_of);
 }

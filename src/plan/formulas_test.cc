@@ -59,7 +59,7 @@ TEST_P(Formulas, EqualTheSchedules) {
 
 INSTANTIATE_TEST_SUITE_P(All, Formulas,
                          testing::Values("ring", "one_shot", "two_shot", "tree", "halving_doubling",
-                                         "ring_bidirectional", "ring_meet", "double_tree"),
+                                         "ring_bidirectional", "ring_meet", "double_tree", "star"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(FormulasOf, WellKnownCases) {
@@ -71,6 +71,7 @@ TEST(FormulasOf, WellKnownCases) {
   EXPECT_EQ(sent("two_shot", 4, 400), 600u);
   EXPECT_EQ(sent("halving_doubling", 4, 400), 600u);
   EXPECT_EQ(sent("one_shot", 4, 400), 1200u);
+  EXPECT_EQ(sent("star", 4, 400), 1200u);
   EXPECT_EQ(sent("tree", 4, 400), 800u);  // rank 0 has two children
 }
 

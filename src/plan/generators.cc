@@ -23,6 +23,7 @@ constexpr Generator kFlat[] = {
      Tried::kOnRequest},
     {"ring_meet", ring_meet_supports, make_ring_meet, nullptr, Tried::kOverPorts},
     {"double_tree", double_tree_supports, make_double_tree, nullptr, Tried::kAlways},
+    {"star", star_supports, make_star, nullptr, Tried::kOnRequest},
 };
 
 // Straight ways inside a host, whose latency is small, and across hosts one for small messages and

@@ -28,7 +28,7 @@ enum class Tried : std::uint8_t {
   kAlways,
   kOverPorts,    // where links have a bandwidth: it saves steps, which costs memory nothing
   kHierarchies,  // where a host has several ranks and there are several hosts
-  kOnRequest,    // in a switched network it gains nothing
+  kOnRequest,    // where links go through a switch, another is as fast
 };
 
 // Immutable.

@@ -67,11 +67,11 @@ TEST_P(EveryGenerator, SurvivesTextRoundTrip) {
 
 INSTANTIATE_TEST_SUITE_P(All, EveryGenerator,
                          testing::Values("ring", "one_shot", "two_shot", "tree", "halving_doubling",
-                                         "ring_bidirectional", "ring_meet", "double_tree"),
+                                         "ring_bidirectional", "ring_meet", "double_tree", "star"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(Generators, TableIsWhole) {
-  EXPECT_EQ(all_generators().size(), 8u + 5u * 5u);
+  EXPECT_EQ(all_generators().size(), 9u + 5u * 5u);
   EXPECT_EQ(find_generator("butterfly"), nullptr);
   for (const Generator& g : all_generators()) {
     EXPECT_EQ(find_generator(g.name), &g);

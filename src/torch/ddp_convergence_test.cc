@@ -143,7 +143,7 @@ std::vector<Case> cases() {
   std::vector<Case> result;
   for (const int ranks : {2, 3, 4}) {
     for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling",
-                                 "ring_bidirectional", "ring_meet", "double_tree"}) {
+                                 "ring_bidirectional", "ring_meet", "double_tree", "star"}) {
       result.push_back({ranks, schedule});
     }
   }

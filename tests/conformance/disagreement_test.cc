@@ -232,7 +232,7 @@ TEST_P(Disagreement, Hang01CrossedGroups) {
 TEST_P(Disagreement, Hang02UnequalSizesBySchedule) {
   run(4, [](Session& session) {
     for (const auto& name : {"ring", "one_shot", "two_shot", "tree", "halving_doubling",
-                             "ring_bidirectional", "ring_meet", "double_tree"}) {
+                             "ring_bidirectional", "ring_meet", "double_tree", "star"}) {
       const Difference counts{"count",
                               reduction(100, DType::kF32, ReduceOp::kSum, named("", name)),
                               reduction(200, DType::kF32, ReduceOp::kSum, named("", name)),

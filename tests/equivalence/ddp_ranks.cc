@@ -100,7 +100,7 @@ int main() {
     syncline::Communicator& world = session.world();
     int failures = 0;
     for (const char* schedule : {"", "one_shot", "two_shot", "ring", "tree", "halving_doubling",
-                                 "ring_bidirectional", "ring_meet", "double_tree"}) {
+                                 "ring_bidirectional", "ring_meet", "double_tree", "star"}) {
       // Several buckets, so that order and slices matter.
       const auto options =
           syncline::DdpOptions().schedule(schedule).first_bucket_mb(1e-5).bucket_cap_mb(1e-3);

@@ -7,6 +7,8 @@
 //   one for gather, scatter and all_to_all.
 // two_shot: part c goes to its owner c, who sums it in canonical order, finishes it and returns
 //   it to all: the bytes of a ring, and 16-bit floats travel as 16 bits.
+// star: everyone sends to rank 0, who sums in canonical order and returns it to all: the simplest
+//   parameter server (Zhang, Lipton, Li and Smola, "Dive into Deep Learning", 13.7).
 // tree: binomial tree, aligned so that it sums in canonical order for any root.
 // halving_doubling: recursive vector halving with distance doubling (Thakur, Rabenseifner and
 //   Gropp, "Optimization of collective communication operations in MPICH", 2005), here with the
@@ -35,6 +37,9 @@ Schedule make_one_shot(Collective kind, int n, int root);
 
 bool two_shot_supports(Collective kind, int n);
 Schedule make_two_shot(Collective kind, int n, int root);
+
+bool star_supports(Collective kind, int n);
+Schedule make_star(Collective kind, int n, int root);
 
 bool tree_supports(Collective kind, int n);
 Schedule make_tree(Collective kind, int n, int root);
