@@ -69,6 +69,13 @@ nlohmann::json options_json(const TrainReport& r) {
           {"seed", o.seed}};
 }
 
+// Against data parallelism as usual, where every worker keeps all of the optimiser's state.
+std::uint64_t optimizer_bytes_saved(const TrainReport& r) {
+  std::uint64_t bytes = 0;
+  for (const KVServerStats& each : r.store) bytes += each.optimizer_bytes;
+  return bytes * static_cast<std::uint64_t>(std::max(r.world_size - 1, 0));
+}
+
 // Staleness beside the loss: what running apart gained and cost.
 std::string store_text(const TrainReport& r) {
   std::string text =
@@ -82,6 +89,12 @@ std::string store_text(const TrainReport& r) {
         "updates, most {}\n",
         i, static_cast<double>(s.value_bytes) / (1 << 20),
         static_cast<double>(s.optimizer_bytes) / (1 << 20), s.age_mean, s.age_max);
+  }
+  if (const std::uint64_t saved = optimizer_bytes_saved(r); saved > 0) {
+    text += fmt::format(
+        "    the optimiser's state is there once, in shares (ZeRO stage 1): {} workers save {:.2f} "
+        "MiB\n",
+        r.world_size, static_cast<double>(saved) / (1 << 20));
   }
   return text;
 }
@@ -98,6 +111,7 @@ nlohmann::json store_json(const TrainReport& r) {
   }
   return {{"consistency", r.consistency},
           {"sums_on_hosts", r.store_sums_on_hosts},
+          {"optimizer_bytes_saved", optimizer_bytes_saved(r)},
           {"servers", servers}};
 }
 

@@ -8,6 +8,7 @@ namespace syncline::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TrainReport two_ranks() {
   TrainReport r;
@@ -93,6 +94,23 @@ TEST(ReportJson, HasNoAccuracyWithoutEvaluation) {
   TrainReport r = two_ranks();
   r.evaluations.clear();
   EXPECT_TRUE(nlohmann::json::parse(report_json(r))["test_accuracy"].is_null());
+}
+
+TEST(ReportText, TheStoreSaysWhatSharesSave) {
+  TrainReport r = two_ranks();
+  r.world_size = 3;
+  r.consistency = "bulk_synchronous";
+  r.store_servers = 2;
+  r.store_sums_on_hosts = true;
+  r.store.resize(2);
+  EXPECT_THAT(report_text(r), HasSubstr("bulk_synchronous, 2 servers, summed on hosts; loss"));
+  EXPECT_THAT(report_text(r), Not(HasSubstr("ZeRO"))) << "an optimiser without a state";
+  r.store[0].optimizer_bytes = 3 << 20;
+  r.store[1].optimizer_bytes = 1 << 20;
+  EXPECT_THAT(report_text(r), HasSubstr("(ZeRO stage 1): 3 workers save 8.00 MiB"));
+  const auto json = nlohmann::json::parse(report_json(r));
+  EXPECT_EQ(json["store"]["optimizer_bytes_saved"], 8 << 20);
+  EXPECT_EQ(json["store"]["sums_on_hosts"], true);
 }
 
 }  // namespace
