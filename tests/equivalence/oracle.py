@@ -5,8 +5,10 @@ Usage: oracle.py DIR. Files, raw little-endian, all steps and ranks in order:
   initial.f32, final.f32   parameters in the order of registration, then float buffers
 Every third step accumulates two micro-batches; `spare` is used by rank 0 in odd steps only, `idle` never.
 """
+import faulthandler
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -14,6 +16,7 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 STEPS, RANKS, BATCH = 30, 2, 6
+PATIENCE = 80  # seconds; a few are enough
 
 
 class Net(torch.nn.Module):
@@ -41,6 +44,7 @@ def values(net):
 
 
 def train(rank, folder, x, y):
+    faulthandler.dump_traceback_later(PATIENCE - 10)
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank,
                             world_size=RANKS)
@@ -66,17 +70,31 @@ def train(rank, folder, x, y):
     dist.destroy_process_group()
 
 
+def run(folder, x, y):
+    """False: it hangs, as PyTorch did once on a busy machine."""
+    if os.path.exists(f"{folder}/rendezvous"):
+        os.remove(f"{folder}/rendezvous")
+    ranks = mp.spawn(train, (folder, x, y), nprocs=RANKS, join=False)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if ranks.join(timeout=1):
+            return True
+    for process in ranks.processes:
+        process.kill()
+        process.join()
+    return False
+
+
 def main():
     folder = os.path.abspath(sys.argv[1])
     os.makedirs(folder, exist_ok=True)
-    if os.path.exists(f"{folder}/rendezvous"):
-        os.remove(f"{folder}/rendezvous")
     torch.manual_seed(7)
     x = torch.randn(STEPS, RANKS, BATCH, 1, 8, 8)
     y = torch.randint(0, 5, (STEPS, RANKS, BATCH))
     write(f"{folder}/x.f32", x)
     write(f"{folder}/y.i64", y)
-    mp.spawn(train, (folder, x, y), nprocs=RANKS)
+    if not any(run(folder, x, y) for _ in range(3)):
+        sys.exit("PyTorch hangs")
 
 
 if __name__ == "__main__":

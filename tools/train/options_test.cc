@@ -58,7 +58,7 @@ TEST(TrainOptions, BadInputIsOneLineAndExitCodeTwo) {
   const std::vector<std::vector<std::string>> bad = {
       {"--model", "alexnet"}, {"--batch", "0"},
       {"--batch", "many"},    {"--epochs", "-1"},
-      {"--lr", "0"},          {"--sync", "star"},
+      {"--lr", "0"},          {"--sync", "zigzag"},
       {"--no-such-flag"},     {"stray"},
       {"--warmup", "1.5"},    {"--optimizer", "lbfgs"},
       {"--max-steps", "0"},   {"--accum"},
