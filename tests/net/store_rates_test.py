@@ -5,6 +5,8 @@ rate r: max(1, workers / servers) * m / r, both directions at once.
 """
 
 import json
+import os
+import subprocess
 import sys
 import unittest
 
@@ -14,6 +16,7 @@ from two_hosts import SYNCLINE, missing
 RATE = 200e6 / 8  # bytes a second
 # Of a frame of 1,514 bytes, which the shaper counts, TCP carries 1,448.
 PAYLOAD = RATE * 1448 / 1514
+SMALL_IMAGES = os.path.join(os.path.dirname(__file__), "../demo/small_images.py")
 SECONDS = 2  # of operations behind each figure, at least
 
 
@@ -106,6 +109,33 @@ class StoreRates(SwitchedHosts):
             self.show(f"2 hosts of 2 workers, {servers} servers, 16 MiB: {summed:.3f} s summed by host, {single:.3f} s without: "
                       f"{single / summed:.3f} times (the wires allow 2)")
             self.assertGreater(single / summed, 1.8)
+
+    def train(self, images, sums):
+        """Two hosts with two workers each and a server; what the trainer reports."""
+        self.jobs = getattr(self, "jobs", 0) + 1
+        env = dict(SYNCLINE_WORLD_SIZE=4, SYNCLINE_SERVERS=1, SYNCLINE_RUN_ID=f"train{self.jobs}", SYNCLINE_HOST_SUMS=sums, OMP_NUM_THREADS=1,
+                   SYNCLINE_RENDEZVOUS=f"tcp://{self.hosts[0].address}:{29000 + self.jobs}")
+        result = self.path(f"train{self.jobs}.json")
+        started = [self.start(self.hosts[2], SYNCLINE, "serve", label="server", SYNCLINE_SERVER_ID=0, **env)]
+        started += [self.start(self.hosts[i // 2], SYNCLINE, "train", "--data", images, "--epochs", "1", "--sync", "ps", "-q",
+                               "--json", result, label=f"worker{i}", SYNCLINE_RANK=i, **env)
+                    for i in range(4)]
+        for one in started:
+            self.assertEqual(one.wait(180), 0, self.logs())
+        with open(result, encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(report["store"]["sums_on_hosts"], sums == 1)
+        return report
+
+    def test_training_through_hosts_sums(self):
+        """Four ranks on two hosts: the tree of all and the hosts fit each other, so not a bit changes."""
+        self.make_key(*self.hosts)
+        images = self.path("images")
+        subprocess.run([sys.executable, SMALL_IMAGES, images, "8000", "100"], check=True)
+        summed, single = self.train(images, 1), self.train(images, 0)
+        self.show(f"small-cnn, 2 hosts of 2 workers, 1 server: {summed['images_per_second']:.0f} images/s summed by host, "
+                  f"{single['images_per_second']:.0f} without")
+        self.assertEqual(summed["parameters_crc32c"], single["parameters_crc32c"])
 
     def all_reduce(self, schedule, aggregators):
         """Four workers, and more hosts that sum for them; seconds of 32 MiB, median."""
