@@ -1,5 +1,6 @@
 // Client: what goes into files and comes from them.
 #include "ps/client.h"
+#include "ps/norm_exchange.h"
 #include "ps/slice_state.h"
 
 namespace syncline::ps {
@@ -23,6 +24,10 @@ Client::State Client::read_state(const KeyDescription& key, std::size_t server, 
 }
 
 Status Client::announce(const KeyDescription& key) {
+  if (key.slices.size() > 1 && key.slices.front().count > kSliceElementsMax) {
+    return Status(Code::kUnsupported, "a tensor of " + std::to_string(key.count) +
+                                          " elements; split it into several keys");
+  }
   const std::vector<std::byte> body = encode(key);
   if (body.size() > kInlineMax) {
     return Status(Code::kUnsupported, "a key of " + std::to_string(key.slices.size()) +

@@ -19,12 +19,15 @@ namespace syncline::ps {
 // Externally synchronised.
 class Lead {
  public:
-  static constexpr std::size_t kBytes = 512 << 10;  // at least, over all servers
+  static constexpr std::size_t kBytes = 512 << 10;      // at least, over all servers
+  static constexpr std::size_t kLongSlice = 128 << 10;  // above it
 
   explicit Lead(std::size_t bytes_min = kBytes) : bytes_min_(bytes_min) {}
 
+  // Long slices are those of huge tensors: with one of them at a time the wire would rest.
   bool admits(std::size_t bytes) const {
-    return unanswered_ == 0 || unanswered_ + bytes <= std::max({bytes_min_, pace_, stretched_});
+    const std::size_t one_or_two = bytes > kLongSlice ? 2 * bytes : bytes;
+    return unanswered_ + bytes <= std::max({bytes_min_, one_or_two, pace_, stretched_});
   }
   void send(std::size_t bytes, Nanos now) {
     if (unanswered_ == 0) moved_at_ = span_begun_ = now;

@@ -21,6 +21,15 @@ TEST(Lead, OneIsAlwaysAdmitted) {
   EXPECT_EQ(fill(lead, 1), 1);
 }
 
+TEST(Lead, TwoLongSlicesAreAdmitted) {
+  Lead lead(1);
+  ASSERT_TRUE(lead.admits(kSlice + 4));
+  lead.send(kSlice + 4, 0);
+  ASSERT_TRUE(lead.admits(kSlice + 4));
+  lead.send(kSlice + 4, 0);
+  EXPECT_FALSE(lead.admits(kSlice + 4));
+}
+
 TEST(Lead, AnswersMakeRoom) {
   Lead lead(4 * kSlice);
   EXPECT_EQ(fill(lead, 0), 4);

@@ -17,6 +17,8 @@ namespace syncline::ps {
 
 // Of one slice, in pieces of kNormPiece elements.
 inline constexpr std::size_t kSquareSumsMax = 1 << 10;
+// Of a tensor that is cut.
+inline constexpr std::size_t kSliceElementsMax = kSquareSumsMax * kNormPiece;
 
 // What one server tells another, docs/formats/store.md. No sums: the slice does not step in this
 // clock, since nobody has pushed it.

@@ -23,7 +23,8 @@ std::size_t Placement::slice_elements(std::size_t count, std::size_t element_byt
   const std::size_t usual = std::max<std::size_t>(1, slice_bytes_ / element_bytes / piece) * piece;
   const std::size_t share = (count + loads_.size() - 1) / loads_.size();
   if (share <= piece) return rounded(share, piece);
-  const std::size_t slices = loads_.size() * ((share + usual - 1) / usual);
+  const std::size_t most = std::max<std::size_t>(1, kSlicesMax / loads_.size());
+  const std::size_t slices = loads_.size() * std::min(most, (share + usual - 1) / usual);
   return rounded((count + slices - 1) / slices, kAlign);
 }
 

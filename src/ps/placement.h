@@ -32,6 +32,8 @@ class Placement {
   static constexpr std::size_t kNarrowSliceBytes = 128 << 10;
   // Below this a message costs more than it carries.
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
+  // Of one tensor, so that one request describes them all: the slices of huge ones are longer.
+  static constexpr std::size_t kSlicesMax = 1500;
 
   explicit Placement(int servers, std::size_t bytes_on_the_way = kSliceBytes);
 

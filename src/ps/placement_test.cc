@@ -6,7 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "ps/update.h"
+#include "ps/norm_exchange.h"
+#include "ps/request.h"
 #include "tests/harness/resnet50.h"
 
 namespace syncline::ps {
@@ -45,6 +46,21 @@ TEST(Placement, BalancesResNet50AndAHugeKey) {
     EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.05) << servers << " servers";
     placement.add(100'000'000, 4);
     EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.01) << servers << " servers";
+  }
+}
+
+// What a request describes, and a server takes, at any number of servers.
+TEST(Placement, HugeTensorsHaveLongSlices) {
+  for (const int servers : {1, 2, 7, 64}) {
+    for (const std::size_t count : {std::size_t{50'000'000}, std::size_t{1'400'000'000}}) {
+      KeyDescription key;
+      key.name = std::string(kKeyNameMax, 'n');
+      key.count = count;
+      key.slices = Placement(servers, Placement::kNarrowSliceBytes).add(count, 4);
+      EXPECT_LE(key.slices.size(), Placement::kSlicesMax);
+      EXPECT_LE(encode(key).size(), kInlineMax);
+      EXPECT_LE(key.slices.front().count, kSliceElementsMax);
+    }
   }
 }
 

@@ -147,9 +147,7 @@ Status ServerCore::create(Store& store, Inline body) {
     return {};
   }
   const bool cut = d.slices.size() > 1;
-  const auto long_slice = [](const PlacedSlice& s) {
-    return s.count > kSquareSumsMax * kNormPiece;
-  };
+  const auto long_slice = [](const PlacedSlice& s) { return s.count > kSliceElementsMax; };
   if (cut && std::any_of(d.slices.begin(), d.slices.end(), long_slice)) {
     store.keys.erase(at);
     return refusal(Code::kCorrupt, "slices that are too long");
