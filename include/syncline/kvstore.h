@@ -214,7 +214,8 @@ class KVStore {
   // Ends this worker's iteration. Does not block.
   void clock();
   std::uint64_t current_clock() const;
-  // Blocks until the servers have everything that was pushed; throws what failed meanwhile.
+  // Blocks until the servers (where hosts sum: for tensors, the host's first worker) have
+  // everything that was pushed; throws what failed meanwhile.
   void flush();
   // flush(), then leaves: nobody waits for this worker any more. Later calls throw
   // kFailedPrecondition.
