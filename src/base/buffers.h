@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace syncline {
 
@@ -37,15 +37,15 @@ class Buffers {
     kept_bytes_ += bytes;
     while (kept_.size() > kKeptMax || kept_bytes_ > kKeptBytesMax) {
       kept_bytes_ -= kept_.front().first;
-      kept_.erase(kept_.begin());
+      kept_.pop_front();
     }
   }
 
  private:
   static constexpr std::size_t kAlignment = 64;
-  static constexpr std::size_t kKeptMax = 32;
+  static constexpr std::size_t kKeptMax = 256;
   static constexpr std::size_t kKeptBytesMax = 64 << 20;
-  std::vector<std::pair<std::size_t, Buffer>> kept_;  // lengths; the oldest first
+  std::deque<std::pair<std::size_t, Buffer>> kept_;  // lengths; the oldest first
   std::size_t kept_bytes_ = 0;
 };
 

@@ -215,27 +215,27 @@ void LinkEndpoint::progress(Nanos now) {
   act();
 }
 
-bool LinkEndpoint::arm() {
+transport::Armed LinkEndpoint::arm() {
   for (int rail = 0; rail < options_.rails; ++rail) {
     while (parse_next(rail)) {
     }
   }
   if (has_output()) flush();
   act();
-  if (has_head_ || settle_head()) return false;
+  if (has_head_ || settle_head()) return transport::Armed::kNo;
   if (send_blocked_ && link_.stored_bytes() < blocked_at_) {
     send_blocked_ = false;
-    return false;
+    return transport::Armed::kNo;
   }
   if (yielding_ && !has_output()) {
     yielding_ = false;
-    return false;
+    return transport::Armed::kNo;
   }
   if (!link_.status().ok() && !closure_shown_) {
     closure_shown_ = true;
-    return false;
+    return transport::Armed::kNo;
   }
-  return true;
+  return transport::Armed::kYes;
 }
 
 void LinkEndpoint::close() {

@@ -57,7 +57,7 @@ class LinkEndpoint final : public transport::Endpoint {
   const transport::Frame* front() override;
   void pop() override;
   void progress(Nanos now) override;
-  bool arm() override;
+  transport::Armed arm() override;
   void disarm() override {}
   Nanos last_heard() const override { return link_.last_heard(); }
   bool has_unsent() const override { return link_.has_unsent(); }

@@ -83,14 +83,14 @@ TEST(LinkEndpoint, YieldingFramesLeaveRoomForOthers) {
   }
   ASSERT_EQ(a->try_send(urgent, nullptr), transport::SendResult::kAccepted);
   EXPECT_EQ(a->try_send(bulk, payload.data()), transport::SendResult::kWouldBlock);
-  EXPECT_TRUE(a->arm()) << "nothing to do until the wire takes more";
+  EXPECT_EQ(a->arm(), transport::Armed::kYes) << "nothing to do until the wire takes more";
   bool told = false;
   std::vector<std::uint64_t> seen;
   const Nanos deadline = monotonic_now() + 10 * kSecond;
   while (!told || seen.empty() || seen.back() != urgent.op) {
     ASSERT_LT(monotonic_now(), deadline) << seen.size() << " frames, told " << told;
     poller_a.poll(0);
-    told = told || !a->arm();
+    told = told || a->arm() == transport::Armed::kNo;
     while (const transport::Frame* frame = b->front()) {
       seen.push_back(frame->header.op);
       b->pop();

@@ -43,6 +43,7 @@ struct Channel {
   bool aside = false;           // frames that no operation wants are taken out of the way
   bool ended = false;           // its endpoint was seen closed at the last tick
   bool lost = false;
+  transport::Armed armed = transport::Armed::kNo;  // as of the last Engine::arm()
 
  private:
   std::uint64_t pass_ = 0;

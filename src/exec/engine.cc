@@ -98,12 +98,12 @@ bool Engine::try_take() {
 // An operation may have been queued after the last look while its caller could not take the baton.
 void Engine::give() {
   for (;;) {
-    std::vector<std::function<void()>> callbacks;
-    if (!callbacks_.empty()) callbacks.swap(callbacks_);
+    WorkState::Completions completions;
+    if (!completions_.empty()) completions.swap(completions_);
     running_.store(static_cast<std::uint32_t>(operations_.size()), std::memory_order_relaxed);
     baton_.store(false, std::memory_order_seq_cst);
     changed_.notify();
-    for (auto& callback : callbacks) callback();
+    for (const auto& completion : completions) completion();
     if (!has_pending_.load(std::memory_order_seq_cst) || !try_take()) return;
     pass();
   }
@@ -228,7 +228,7 @@ void Engine::finish(std::size_t index) {
   --group.operations;
   group.last_name.swap(operation->request().name);
   group.last_ended = last_tick_;
-  operation->work()->complete(std::move(status), callbacks_);
+  operation->work()->complete(std::move(status), completions_);
   operation->clear();
   if (spare_.size() < kSpareMax) spare_.push_back(std::move(operation));
 }

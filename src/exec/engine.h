@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,12 +80,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::shared_ptr<WorkState> submit(OperationRequest&& request);
   // Starts a send or receive; never blocks. Those of a group begin in the order of calls.
   std::shared_ptr<WorkState> submit(MessageRequest&& request);
-  // Starts all of them, in this order, before any of them waits for anything.
-  void submit(std::vector<Call>&& calls);
-  // Drives or sleeps until `work` is done; its status.
-  Status wait(WorkState& work);
+  // Starts all of them, in this order, before any of them waits for anything. Takes what they hold.
+  void submit(std::span<Call> calls);
+  // Drives or sleeps until `work` is done; its status. kSoon: this thread waits again at once, so
+  // that the progress thread need not be woken to take over.
+  enum class Again : std::uint8_t { kUnknown, kSoon };
+  Status wait(WorkState& work, Again again = Again::kUnknown);
   // The same, at most until `deadline` (monotonic): then kTimeout, which means "not yet".
-  Status wait_until(WorkState& work, Nanos deadline);
+  Status wait_until(WorkState& work, Nanos deadline, Again again = Again::kUnknown);
 
   // One pass of everything, timers included, at the time of options.stepped_by. True if an
   // operation moved. Nobody may wait() on a work meanwhile.
@@ -121,7 +124,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   bool try_take();
   void give();
-  void run_callbacks();
 
   // With the baton:
   bool pass();
@@ -219,10 +221,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::map<std::uint32_t, std::pair<Status, std::uint64_t>> early_aborts_;
   std::vector<std::function<bool(Nanos)>> tickers_;
   std::vector<OwedAbort> owed_aborts_;
-  std::vector<std::function<void()>> callbacks_;
+  WorkState::Completions completions_;
   std::vector<Pending> admitted_;
   std::vector<PendingMessage> admitted_messages_;
-  PointToPoint messages_{callbacks_};
+  PointToPoint messages_{completions_};
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
   std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet

@@ -13,15 +13,15 @@ bool is_message(const transport::FrameHeader& header) {
 }  // namespace
 
 std::shared_ptr<WorkState> Engine::submit(MessageRequest&& request) {
-  std::vector<Call> calls(1);
-  calls[0].message = std::move(request);
-  calls[0].work = std::make_shared<WorkState>(shared_from_this());
-  auto work = calls[0].work;
-  submit(std::move(calls));
+  auto work = std::make_shared<WorkState>(shared_from_this());
+  Call call;
+  call.message = std::move(request);
+  call.work = work;
+  submit({&call, 1});
   return work;
 }
 
-void Engine::submit(std::vector<Call>&& calls) {
+void Engine::submit(std::span<Call> calls) {
   if (calls.empty()) return;
   const bool several = calls.size() > 1;
   const std::shared_ptr<WorkState> last = calls.back().work;

@@ -38,7 +38,7 @@ class OneFrameEndpoint final : public transport::Endpoint {
   const transport::Frame* front() override { return seen_ && unread_ ? &frame_ : nullptr; }
   void pop() override { unread_ = false; }
   void progress(Nanos) override { seen_ = true; }
-  bool arm() override { return true; }
+  transport::Armed arm() override { return transport::Armed::kYes; }
   void disarm() override {}
   Nanos last_heard() const override { return kSecond; }
   bool has_unsent() const override { return false; }

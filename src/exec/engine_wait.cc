@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/asymmetric_fence.h"
 #include "exec/engine.h"
 
 namespace syncline::exec {
@@ -17,6 +18,10 @@ constexpr int kSpinPassesFar = 4;
 constexpr Nanos kTickInterval = kMillisecond;
 constexpr Nanos kNapShort = kMillisecond;       // while operations come and go
 constexpr Nanos kNapLong = 100 * kMillisecond;  // heartbeats need no more
+// A caller that has called so often while the progress thread slept moves bytes by that: until it
+// stops, this thread need not be woken for each frame.
+constexpr std::uint64_t kBurst = 4;
+constexpr Nanos kNapInBurst = 50 * kMicrosecond;
 constexpr Nanos kBusyMemory = 50 * kMillisecond;
 
 void cpu_relax() {
@@ -29,15 +34,17 @@ void cpu_relax() {
 
 }  // namespace
 
-Status Engine::wait(WorkState& work) { return wait_until(work, kNever); }
+Status Engine::wait(WorkState& work, Again again) { return wait_until(work, kNever, again); }
 
-Status Engine::wait_until(WorkState& work, Nanos deadline) {
+Status Engine::wait_until(WorkState& work, Nanos deadline, Again again) {
   while (!work.done()) {
     if (try_take()) {
       drive(work, deadline);
       const bool others = !operations_.empty() || !messages_.idle();
       give();
-      if (others) kick();
+      if (others && (again == Again::kUnknown || napping_long_.load(std::memory_order_relaxed))) {
+        kick();
+      }
     } else {
       const std::uint32_t ticket = changed_.prepare();
       if (work.done() || !baton_.load(std::memory_order_seq_cst)) {
@@ -60,7 +67,7 @@ void Engine::drive(WorkState& work, Nanos deadline) {
   while (!work.done()) {
     if (pass()) {
       idle = 0;
-      if (!callbacks_.empty()) return;  // one of them may complete `work`
+      if (!completions_.empty()) return;  // one of them may complete `work`
       continue;
     }
     ++idle;
@@ -115,17 +122,26 @@ void Engine::sleep_armed(Nanos timeout) {
 
 bool Engine::arm() {
   armed_ = true;
-  bool all = true;
+  bool fence = false;  // costs the same for one as for all
   for (const auto& channel : channels_) {
+    channel->armed = transport::Armed::kNo;
     if (channel->lost || channel->endpoint->status().code() == Code::kShutdown) continue;
     // A frame of an operation that was not called here yet may wait; it is no reason to stay awake.
     if (channel->front(++pass_) != nullptr && find_waiting(*channel) == nullptr &&
         !messages_.awaits(*channel)) {
       continue;
     }
-    if (!channel->endpoint->arm()) all = false;
+    channel->armed = channel->endpoint->arm();
+    if (channel->armed == transport::Armed::kNo) return false;
+    fence = fence || channel->armed == transport::Armed::kOnceFenced;
   }
-  return all && !has_pending_.load(std::memory_order_seq_cst);
+  if (fence) heavy_fence();
+  for (const auto& channel : channels_) {
+    if (channel->armed == transport::Armed::kOnceFenced && !channel->endpoint->stays_armed()) {
+      return false;
+    }
+  }
+  return !has_pending_.load(std::memory_order_seq_cst);
 }
 
 void Engine::disarm() {
@@ -141,6 +157,7 @@ void Engine::progress_loop() {
   Nanos busy_until = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
     const bool driving = try_take();
+    bool burst = false;
     if (driving) {
       disarm();
       poller_.poll(0);
@@ -152,7 +169,9 @@ void Engine::progress_loop() {
       if (flight_ != nullptr) flight_->refresh();
       if (now - last_tick_ >= kTickInterval) tick(now);
       const bool idle = operations_.empty() && owed_aborts_.empty() && messages_.idle();
-      const bool sleepable = idle || arm();
+      burst = !idle && callers_asleep_.load(std::memory_order_relaxed) == 0 &&
+              submissions_.load(std::memory_order_relaxed) - submissions_seen >= kBurst;
+      const bool sleepable = idle || burst || arm();
       if (!sleepable) disarm();
       give();
       if (!sleepable) continue;
@@ -170,7 +189,9 @@ void Engine::progress_loop() {
       changed_.wait(changed_.prepare(), nap);
     } else {
       pollfd waits{poller_.fd(), POLLIN, 0};
-      ::poll(&waits, 1, static_cast<int>(nap / kMillisecond));
+      const Nanos span = burst ? kNapInBurst : nap;
+      const timespec limit{span / kSecond, span % kSecond};
+      ::ppoll(&waits, 1, &limit, nullptr);
     }
   }
 }

@@ -231,7 +231,7 @@ PointToPoint::Transfers::iterator PointToPoint::finish(Transfers& list,
   }
   --pending_;
   transfer->work->complete(status.ok() ? status : status.with_operation(label(transfer->request)),
-                           callbacks_);
+                           completions_);
   return list.erase(transfer);
 }
 

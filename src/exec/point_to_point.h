@@ -57,7 +57,7 @@ class PointToPoint {
   static constexpr std::size_t kAnnouncedMax = 65536;
 
   // Completed works leave their callbacks there.
-  explicit PointToPoint(std::vector<std::function<void()>>& callbacks) : callbacks_(callbacks) {}
+  explicit PointToPoint(WorkState::Completions& completions) : completions_(completions) {}
 
   // `refusal`: ends at once with it, unless ok.
   void begin(MessageRequest&& request, std::shared_ptr<WorkState> work, Nanos deadline,
@@ -154,7 +154,7 @@ class PointToPoint {
   static std::string awaited(const Transfer& transfer);
   static std::string rank_name(const Group& group, int group_rank);
 
-  std::vector<std::function<void()>>& callbacks_;
+  WorkState::Completions& completions_;
   // Not by address: simulations run the same each time.
   struct ByRank {
     bool operator()(const Channel* a, const Channel* b) const {

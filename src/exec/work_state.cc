@@ -11,25 +11,29 @@ namespace syncline {
 void WorkState::on_complete(Callback fn) {
   {
     MutexLock lock(mutex_);
-    const bool first = callbacks_.empty();
-    callbacks_.push_back(std::move(fn));
     // With a callback before this one, complete() has yet to come or is about to take the lock.
+    if (callback_ != nullptr) return more_callbacks_.push_back(std::move(fn));
+    callback_ = std::move(fn);
     State running = State::kRunning;
-    if (!first || state_.compare_exchange_strong(running, State::kWatched)) return;
-    fn = std::move(callbacks_.back());
-    callbacks_.pop_back();
+    if (state_.compare_exchange_strong(running, State::kWatched)) return;
+    fn = std::exchange(callback_, nullptr);
   }
   fn(status_);
 }
 
-void WorkState::complete(Status status, std::vector<std::function<void()>>& callbacks) {
+void WorkState::complete(Status status, Completions& completions) {
   status_ = std::move(status);
   if (state_.exchange(State::kDone, std::memory_order_acq_rel) != State::kWatched) return;
   MutexLock lock(mutex_);
-  for (Callback& fn : callbacks_) {
-    callbacks.push_back([fn = std::move(fn), outcome = status_] { fn(outcome); });
-  }
-  callbacks_.clear();
+  completions.push_back({std::exchange(callback_, nullptr), status_});
+  for (Callback& fn : more_callbacks_) completions.push_back({std::move(fn), status_});
+  more_callbacks_.clear();
+}
+
+void WorkState::complete(Status status) {
+  Completions completions;
+  complete(std::move(status), completions);
+  for (const Completion& completion : completions) completion();
 }
 
 namespace {

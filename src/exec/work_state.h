@@ -29,9 +29,18 @@ class WorkState {
   // Runs `fn` now if done, else at completion.
   void on_complete(Callback fn) SYNCLINE_EXCLUDES(mutex_);
 
-  // Engine only: ends the work; appends its callbacks, which the engine runs without the baton.
-  void complete(Status status, std::vector<std::function<void()>>& callbacks)
-      SYNCLINE_EXCLUDES(mutex_);
+  // A callback that is to be run, and what it is told.
+  struct Completion {
+    Callback fn;
+    Status outcome;
+    void operator()() const { fn(outcome); }
+  };
+  using Completions = std::vector<Completion>;
+  // Whoever does the work only: ends it. Its callbacks are appended, for whoever may not run them
+  // here (the engine, with its baton).
+  void complete(Status status, Completions& completions) SYNCLINE_EXCLUDES(mutex_);
+  // The same, and runs the callbacks.
+  void complete(Status status) SYNCLINE_EXCLUDES(mutex_);
 
   // Nobody may wait for it yet: its batch has not been started.
   bool held() const { return held_.load(std::memory_order_relaxed); }
@@ -46,7 +55,8 @@ class WorkState {
   std::atomic<bool> held_{false};
   Status status_;  // written before kDone
   Mutex mutex_;
-  std::vector<Callback> callbacks_ SYNCLINE_GUARDED_BY(mutex_);
+  Callback callback_ SYNCLINE_GUARDED_BY(mutex_);  // most works have one at most
+  std::vector<Callback> more_callbacks_ SYNCLINE_GUARDED_BY(mutex_);
   std::shared_ptr<exec::Engine> engine_;  // whom a waiting caller drives
 };
 

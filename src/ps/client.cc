@@ -42,7 +42,7 @@ exec::MessageRequest Client::message(std::size_t server, bool sends, std::int32_
   return request;
 }
 
-std::shared_ptr<JoinedWork> Client::join(std::string operation, std::size_t parts) {
+std::shared_ptr<JoinedWork> Client::join(OperationName operation, std::size_t parts) {
   auto joined = std::make_shared<JoinedWork>(links_.engine, std::move(operation), parts);
   joined->set_on_lost([self = weak_from_this()](const Status& status) {
     const auto client = self.lock();
@@ -54,8 +54,9 @@ std::shared_ptr<JoinedWork> Client::join(std::string operation, std::size_t part
 }
 
 std::shared_ptr<Client::Item> Client::make_item(RequestKind kind, const Call& call,
-                                                std::span<const std::byte> inlined) const {
+                                                std::span<const std::byte> inlined) {
   auto item = std::make_shared<Item>();
+  item->bytes = take_bytes();
   item->bytes.reserve(kRequestHeaderBytes + inlined.size());
   item->bytes.resize(kRequestHeaderBytes);
   item->bytes.insert(item->bytes.end(), inlined.begin(), inlined.end());
@@ -71,6 +72,7 @@ std::shared_ptr<Client::Item> Client::make_item(RequestKind kind, const Call& ca
 
 void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
   bool listens = false;
+  bool goes = false;
   {
     MutexLock lock(mutex_);
     Lane& lane = lanes_[server];
@@ -88,13 +90,39 @@ void Client::enqueue(std::size_t server, std::shared_ptr<Item> item) {
         lane.handed = std::max(lane.handed, least_sent(lane, lane.handed));
         lane.moved_at = links_.engine->now();
       }
-      const Order order = order_of(lane, *item, number);
-      lane.numbers.insert(number);
-      lane.queue.emplace(order, std::move(item));
+      goes = may_go_at_once(lane, *item);
+      if (goes) {
+        note_handed(lane, *item);
+        lane.submitting = true;
+      } else {
+        const Order order = order_of(lane, *item, number);
+        lane.numbers.insert(number);
+        lane.queue.emplace(order, std::move(item));
+      }
     }
   }
   if (listens) listen_for_errors(server);
+  if (goes) {
+    send(server, item);
+    MutexLock lock(mutex_);
+    lanes_[server].submitting = false;
+  }
   pump(server);
+}
+
+// It would be queued and be the next.
+bool Client::may_go_at_once(const Lane& lane, const Item& item) const {
+  if (lane.submitting || !lane.queue.empty() || !lane.held.empty()) return false;
+  return item.payload_bytes == 0 || may_send_payload(lane, item);
+}
+
+void Client::note_handed(Lane& lane, const Item& item) {
+  lane.in_flight += item.payload_bytes;
+  lane.handed += item.payload_bytes;
+  if (item.payload_bytes > 0) --lane.payload_queued;
+  if (keeps_lead_ && item.request.answers) {
+    lane.lead.send(item.payload_bytes, links_.engine->now());
+  }
 }
 
 // Of the lanes that have something to send and do, `but` left out: the least that one has sent.
@@ -154,11 +182,7 @@ std::shared_ptr<Client::Item> Client::next_item(Lane& lane) {
   auto item = std::move(first->second);
   forget(lane, first->first, *item);
   lane.queue.erase(first);
-  lane.in_flight += item->payload_bytes;
-  lane.handed += item->payload_bytes;
-  if (item->payload_bytes > 0) --lane.payload_queued;
-  if (keeps_lead_ && item->request.answers)
-    lane.lead.send(item->payload_bytes, links_.engine->now());
+  note_handed(lane, *item);
   return item;
 }
 
@@ -212,7 +236,23 @@ void Client::pump(std::size_t server) {
 }
 
 void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
-  if (item->answer_bytes > 0) expect_answer(server, item);
+  Calls calls;  // together: each submission is a look at all links
+  calls.reserve(3);
+  if (item->answer_bytes > 0) expect_answer(server, item, calls);
+  send_head(server, item, calls);
+  if (item->payload_bytes > 0) send_payload(server, item, calls);
+  links_.engine->submit(calls);
+}
+
+void Client::add(exec::MessageRequest message, WorkState::Callback on_complete,
+                 Calls& calls) const {
+  exec::Engine::Call& call = calls.emplace_back();
+  call.message = std::move(message);
+  call.work = std::make_shared<WorkState>(links_.engine);
+  call.work->on_complete(std::move(on_complete));
+}
+
+void Client::send_head(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls) {
   auto& bytes = item->bytes;
   encode(item->request,
          std::span<std::byte, kRequestHeaderBytes>(bytes.data(), kRequestHeaderBytes));
@@ -220,16 +260,23 @@ void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
   const bool ends_with_head = item->sent != nullptr && item->payload_bytes == 0;
   // What nobody waits for here, others do: it may be late, but not lost.
   if (ends_with_head) head.timeout = links_.timeout;
-  links_.engine->submit(std::move(head))->on_complete([item, ends_with_head](const Status& status) {
-    if (ends_with_head) item->sent->end_part(status);
-  });
-  if (item->payload_bytes == 0) return;
+  add(
+      std::move(head),
+      [self = shared_from_this(), item, ends_with_head](const Status& status) {
+        self->give_bytes(std::move(item->bytes));
+        if (ends_with_head) item->sent->end_part(status);
+      },
+      calls);
+}
+
+void Client::send_payload(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls) {
   auto payload = message(server, true, item->request.tag, const_cast<void*>(item->payload),
                          item->payload_bytes);
   payload.timeout = links_.timeout;
   payload.at_once = true;  // within the window
-  links_.engine->submit(std::move(payload))
-      ->on_complete([self = shared_from_this(), server, item](const Status& status) {
+  add(
+      std::move(payload),
+      [self = shared_from_this(), server, item](const Status& status) {
         {
           MutexLock lock(self->mutex_);
           self->lanes_[server].in_flight -= item->payload_bytes;
@@ -239,7 +286,23 @@ void Client::send(std::size_t server, const std::shared_ptr<Item>& item) {
         item->keep = nullptr;
         if (item->sent != nullptr) item->sent->end_part(status);
         for (std::size_t other = 0; other < self->lanes_.size(); ++other) self->pump(other);
-      });
+      },
+      calls);
+}
+
+std::vector<std::byte> Client::take_bytes() {
+  MutexLock lock(mutex_);
+  if (spare_bytes_.empty()) return {};
+  std::vector<std::byte> bytes = std::move(spare_bytes_.back());
+  spare_bytes_.pop_back();
+  return bytes;
+}
+
+void Client::give_bytes(std::vector<std::byte> bytes) {
+  MutexLock lock(mutex_);
+  if (spare_bytes_.size() >= kSpareMax) return;
+  bytes.clear();
+  spare_bytes_.push_back(std::move(bytes));
 }
 
 // The server has the request, or will: it is not to wait for the payload for ever.
@@ -247,15 +310,17 @@ void Client::withdraw(std::size_t server, const Item& item) {
   links_.engine->submit(message(server, true, item.request.tag, nullptr, 0));
 }
 
-void Client::expect_answer(std::size_t server, const std::shared_ptr<Item>& item) {
+void Client::expect_answer(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls) {
   auto info = std::make_shared<MessageInfo>();
   auto answer = message(server, false, item->answer_tag(), item->answer, item->answer_bytes);
   answer.info = info;
   answer.timeout = item->timeout;
-  links_.engine->submit(std::move(answer))
-      ->on_complete([self = shared_from_this(), server, item, info](const Status& status) {
+  add(
+      std::move(answer),
+      [self = shared_from_this(), server, item, info](const Status& status) {
         self->finish_answer(server, item, info, status);
-      });
+      },
+      calls);
 }
 
 void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
@@ -355,8 +420,8 @@ Status Client::take_failure() {
 Status Client::wait(const std::shared_ptr<WorkState>& work) { return links_.engine->wait(*work); }
 
 std::shared_ptr<WorkState> Client::ask_all(RequestKind kind, const std::vector<std::byte>& body,
-                                           const Call& call, std::string operation) {
-  auto joined = join(std::move(operation), lanes_.size());
+                                           const Call& call, const char* operation) {
+  auto joined = join({operation}, lanes_.size());
   auto work = joined->work();
   for (std::size_t server = 0; server < lanes_.size(); ++server) {
     auto item = make_item(kind, call, body);
@@ -442,7 +507,7 @@ Status Client::create(const KeyDescription& key, const void* value, Nanos timeou
 Client::Lookup Client::begin_lookup(const std::string& name, Nanos timeout) {
   Call call;
   call.timeout = timeout;
-  auto joined = join("lookup of '" + name + "'", 1);
+  auto joined = join({"lookup of", name}, 1);
   const auto work = joined->work();
   auto item =
       make_item(RequestKind::kLookup, call, std::as_bytes(std::span(name.data(), name.size())));
@@ -485,7 +550,7 @@ void Client::leave() {
 Result<std::vector<ServerStats>> Client::stats(Nanos timeout) {
   Call call;
   call.timeout = timeout;
-  auto joined = join("stats", lanes_.size());
+  auto joined = join({"stats"}, lanes_.size());
   const auto work = joined->work();
   std::vector<std::vector<std::byte>> answers(lanes_.size(),
                                               std::vector<std::byte>(kServerStatsBytes));

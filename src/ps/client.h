@@ -164,18 +164,27 @@ class Client : public std::enable_shared_from_this<Client> {
     bool is_stuck(Nanos now) const { return has_payload() && now - moved_at >= kStuck; }
   };
 
-  std::shared_ptr<JoinedWork> join(std::string operation, std::size_t parts);
+  std::shared_ptr<JoinedWork> join(OperationName operation, std::size_t parts);
   void enqueue(std::size_t server, std::shared_ptr<Item> item);
   Order order_of(Lane& lane, const Item& item, std::uint64_t number) SYNCLINE_REQUIRES(mutex_);
   static void forget(Lane& lane, const Order& order, const Item& item);
+  bool may_go_at_once(const Lane& lane, const Item& item) const SYNCLINE_REQUIRES(mutex_);
+  void note_handed(Lane& lane, const Item& item) SYNCLINE_REQUIRES(mutex_);
   void pump(std::size_t server);
   std::shared_ptr<Item> next_item(Lane& lane) SYNCLINE_REQUIRES(mutex_);
   bool may_send_payload(const Lane& lane, const Item& item) const SYNCLINE_REQUIRES(mutex_);
   void note_answered(std::size_t server, const Item& item);
   void lose_patience(Nanos now);
   std::uint64_t least_sent(const Lane& but, std::uint64_t none) const SYNCLINE_REQUIRES(mutex_);
+  using Calls = std::vector<exec::Engine::Call>;
   void send(std::size_t server, const std::shared_ptr<Item>& item);
-  void expect_answer(std::size_t server, const std::shared_ptr<Item>& item);
+  void expect_answer(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls);
+  void send_head(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls);
+  void send_payload(std::size_t server, const std::shared_ptr<Item>& item, Calls& calls);
+  void add(exec::MessageRequest message, WorkState::Callback on_complete, Calls& calls) const;
+  // For Item::bytes, used again while they are warm.
+  std::vector<std::byte> take_bytes();
+  void give_bytes(std::vector<std::byte> bytes);
   exec::MessageRequest message(std::size_t server, bool sends, std::int32_t tag, void* data,
                                std::size_t bytes) const;
   void listen_for_errors(std::size_t server);
@@ -186,20 +195,19 @@ class Client : public std::enable_shared_from_this<Client> {
   void finish_answer(std::size_t server, const std::shared_ptr<Item>& item,
                      const std::shared_ptr<MessageInfo>& info, const Status& status);
   using Items = std::vector<std::pair<std::size_t, std::shared_ptr<Item>>>;  // by server
-  void add_news(RequestKind kind, const KeyDescription& table, const Call& call,
-                Items& items) const;
+  void add_news(RequestKind kind, const KeyDescription& table, const Call& call, Items& items);
   // `inlined`: what follows the header.
   std::shared_ptr<Item> make_item(RequestKind kind, const Call& call,
-                                  std::span<const std::byte> inlined = {}) const;
+                                  std::span<const std::byte> inlined = {});
   std::shared_ptr<Item> push_item(const KeyDescription& key, std::size_t slice, const void* data,
-                                  const Call& call) const;
+                                  const Call& call);
   // The same of the slice's own memory, in this type.
   std::shared_ptr<Item> slice_push_item(const KeyDescription& key, std::size_t slice,
-                                        const std::byte* from, DType type, const Call& call) const;
+                                        const std::byte* from, DType type, const Call& call);
   std::shared_ptr<Item> slice_item(RequestKind kind, const KeyDescription& key, std::size_t slice,
-                                   const Call& call, std::span<const std::byte> inlined = {}) const;
+                                   const Call& call, std::span<const std::byte> inlined = {});
   std::shared_ptr<WorkState> ask_all(RequestKind kind, const std::vector<std::byte>& body,
-                                     const Call& call, std::string operation);
+                                     const Call& call, const char* operation);
   Status wait(const std::shared_ptr<WorkState>& work);
 
   const WorkerLinks links_;
@@ -207,7 +215,9 @@ class Client : public std::enable_shared_from_this<Client> {
   const bool keeps_lead_;          // the lanes' leads count
   std::atomic<bool> bulk_{false};  // what open() said
   Mutex mutex_;
-  std::vector<Lane> lanes_;  // sizes fixed; contents guarded by mutex_
+  std::vector<Lane> lanes_;                      // sizes fixed; contents guarded by mutex_
+  static constexpr std::size_t kSpareMax = 128;  // of kRequestBytesMax at most
+  std::vector<std::vector<std::byte>> spare_bytes_ SYNCLINE_GUARDED_BY(mutex_);
   std::int32_t next_tag_ SYNCLINE_GUARDED_BY(mutex_);
   std::uint64_t next_number_ SYNCLINE_GUARDED_BY(mutex_) = 1;
   std::set<std::int32_t> awaited_ SYNCLINE_GUARDED_BY(mutex_);  // tags of answers

@@ -7,7 +7,7 @@ namespace syncline::ps {
 
 Client::State Client::read_state(const KeyDescription& key, std::size_t server, std::size_t slice,
                                  std::uint64_t first_row, const Call& call) {
-  auto joined = join("state of '" + key.name + "'", 1);
+  auto joined = join({"state of", key.name}, 1);
   const auto work = joined->work();
   auto item = make_item(RequestKind::kState, call);
   item->request.key = key.key;
@@ -45,7 +45,7 @@ std::shared_ptr<WorkState> Client::restore(const KeyDescription& key, std::size_
                                            std::size_t slice,
                                            std::shared_ptr<std::vector<std::byte>> state,
                                            const Call& call) {
-  auto joined = join("restore of '" + key.name + "'", 1);
+  auto joined = join({"restore of", key.name}, 1);
   auto work = joined->work();
   auto item = make_item(RequestKind::kRestore, call);
   item->request.key = key.key;

@@ -40,15 +40,15 @@ std::vector<std::vector<std::size_t>> by_server(const std::vector<std::int64_t>&
   return parts;
 }
 
-std::string named(const char* what, const KeyDescription& key, std::uint64_t clock) {
-  return std::string(what) + " '" + key.name + "' (clock " + std::to_string(clock) + ")";
+OperationName named(const char* what, const KeyDescription& key, std::uint64_t clock) {
+  return {what, key.name, clock};
 }
 
 }  // namespace
 
 std::shared_ptr<Client::Item> Client::slice_item(RequestKind kind, const KeyDescription& key,
                                                  std::size_t slice, const Call& call,
-                                                 std::span<const std::byte> inlined) const {
+                                                 std::span<const std::byte> inlined) {
   auto item = make_item(kind, call, inlined);
   item->request.key = key.key;
   item->request.slice = static_cast<std::uint32_t>(slice);
@@ -59,7 +59,7 @@ std::shared_ptr<Client::Item> Client::slice_item(RequestKind kind, const KeyDesc
 
 std::shared_ptr<Client::Item> Client::slice_push_item(const KeyDescription& key, std::size_t slice,
                                                       const std::byte* from, DType type,
-                                                      const Call& call) const {
+                                                      const Call& call) {
   const std::size_t bytes = key.slices[slice].count * size_of(type);
   const bool inlined = bytes <= kInlineMax;
   auto item = slice_item(RequestKind::kPush, key, slice, call, {from, inlined ? bytes : 0});
@@ -72,7 +72,7 @@ std::shared_ptr<Client::Item> Client::slice_push_item(const KeyDescription& key,
 }
 
 std::shared_ptr<Client::Item> Client::push_item(const KeyDescription& key, std::size_t slice,
-                                                const void* data, const Call& call) const {
+                                                const void* data, const Call& call) {
   const auto* from =
       static_cast<const std::byte*>(data) + key.slices[slice].begin * size_of(key.dtype);
   return slice_push_item(key, slice, from, key.dtype, call);
@@ -158,7 +158,7 @@ std::shared_ptr<WorkState> Client::pull(const KeyDescription& key, void* data, c
 
 // Servers that have none of the rows; request.h says why.
 void Client::add_news(RequestKind kind, const KeyDescription& table, const Call& call,
-                      Items& items) const {
+                      Items& items) {
   if (!bulk_ || items.empty()) return;
   std::vector<bool> asked(lanes_.size());
   for (const auto& [server, item] : items) asked[server] = true;

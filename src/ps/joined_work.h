@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/mutex.h"
@@ -11,12 +13,26 @@
 
 namespace syncline::ps {
 
+// For messages about failures; made a text only then.
+struct OperationName {
+  const char* what = "";  // stays
+  std::string key = {};   // "": none
+  std::optional<std::uint64_t> clock = {};
+
+  std::string text() const {
+    std::string text = what;
+    if (!key.empty()) text += " '" + key + "'";
+    if (clock.has_value()) text += " (clock " + std::to_string(*clock) + ")";
+    return text;
+  }
+};
+
 // Thread-safe. Completes when as many parts have ended as were announced; with the first failure.
 class JoinedWork {
  public:
-  // `operation` names it in failures. `on_end` runs before the Work completes, on the thread that
+  // `on_end` runs before the Work completes, on the thread that
   // ends the last part, with the outcome; it may change it.
-  JoinedWork(std::shared_ptr<exec::Engine> engine, std::string operation, std::size_t parts)
+  JoinedWork(std::shared_ptr<exec::Engine> engine, OperationName operation, std::size_t parts)
       : whole_(std::make_shared<WorkState>(std::move(engine))),
         operation_(std::move(operation)),
         open_(parts) {}
@@ -28,7 +44,7 @@ class JoinedWork {
   void end_part(const Status& status) {
     if (!status.ok()) {
       MutexLock lock(mutex_);
-      if (failure_.ok()) failure_ = status.with_operation(operation_);
+      if (failure_.ok()) failure_ = status.with_operation(operation_.text());
     }
     if (open_.fetch_sub(1) == 1) end();
   }
@@ -41,16 +57,14 @@ class JoinedWork {
     }
     if (on_end_ != nullptr) on_end_(outcome);
     if (!outcome.ok() && on_lost_ != nullptr && whole_.use_count() == 1) on_lost_(outcome);
-    std::vector<std::function<void()>> callbacks;
-    whole_->complete(std::move(outcome), callbacks);
-    for (auto& callback : callbacks) callback();
+    whole_->complete(std::move(outcome));
   }
 
   const std::shared_ptr<WorkState>& work() const { return whole_; }
 
  private:
   std::shared_ptr<WorkState> whole_;
-  const std::string operation_;
+  const OperationName operation_;
   std::atomic<std::size_t> open_;
   std::function<void(Status&)> on_end_;
   std::function<void(const Status&)> on_lost_;

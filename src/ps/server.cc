@@ -66,7 +66,10 @@ void Server::submit(Message message, ServerEvent event) {
   if (calls_.size() >= kCallsMax) submit_calls();
 }
 
-void Server::submit_calls() { links_.engine->submit(std::exchange(calls_, {})); }
+void Server::submit_calls() {
+  links_.engine->submit(calls_);
+  calls_.clear();
+}
 
 void Server::listen(std::size_t worker, std::size_t index) {
   Slot& slot = pairs_[worker].slots[index];

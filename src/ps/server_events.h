@@ -32,9 +32,7 @@ class ServerEvents {
       events_.push_back(event);
       wake = std::move(wake_);
     }
-    if (wake == nullptr) return;
-    std::vector<std::function<void()>> callbacks;  // nobody watches it
-    wake->complete({}, callbacks);
+    if (wake != nullptr) wake->complete({});
   }
 
   std::deque<ServerEvent> take() {
@@ -49,7 +47,7 @@ class ServerEvents {
       if (!events_.empty()) return;
       wake = wake_ = std::make_shared<WorkState>(engine_);
     }
-    (void)engine_->wait(*wake);
+    (void)engine_->wait(*wake, exec::Engine::Again::kSoon);
   }
 
  private:

@@ -29,12 +29,6 @@ bool AggregatedCalls::is_without_aggregator(const Status& status) const {
   return gone && status.peer() >= aggregation_.workers;
 }
 
-void AggregatedCalls::complete(const std::shared_ptr<WorkState>& work, const Status& status) const {
-  std::vector<std::function<void()>> callbacks;
-  work->complete(status, callbacks);
-  for (const auto& callback : callbacks) callback();
-}
-
 void AggregatedCalls::start(std::vector<exec::MessageRequest> announcements,
                             exec::OperationRequest request, Communicator::Impl::Call call,
                             CallOptions options, std::shared_ptr<WorkState> work) {
@@ -120,7 +114,7 @@ void AggregatedCalls::aggregate(std::uint64_t number, std::vector<exec::Engine::
   calls.back().work->on_complete([self = shared_from_this(), number](const Status& status) {
     self->on_aggregated(number, status);
   });
-  engine_->submit(std::move(calls));
+  engine_->submit(calls);
 }
 
 void AggregatedCalls::on_aggregated(std::uint64_t number, const Status& status) {
@@ -145,7 +139,7 @@ void AggregatedCalls::on_aggregated(std::uint64_t number, const Status& status) 
       calls_.erase(calls_.begin());
     }
   }
-  if (ended != nullptr) complete(ended, status);
+  if (ended != nullptr) ended->complete(status);
   if (orphaned) meet();
   pump();
 }
@@ -187,7 +181,7 @@ void AggregatedCalls::on_met(const Status& status) {
       }
     }
   }
-  for (const auto& work : ended) complete(work, status);
+  for (const auto& work : ended) work->complete(status);
   if (status.ok()) {
     log_line(own_->rank(),
              "an aggregator is gone; all_reduces go on without aggregators, from call " +
@@ -211,7 +205,7 @@ void AggregatedCalls::on_done_again(std::uint64_t number, const Status& status) 
     if (!at->second.done) ended = at->second.work;
     calls_.erase(at);
   }
-  if (ended != nullptr) complete(ended, status);
+  if (ended != nullptr) ended->complete(status);
 }
 
 }  // namespace syncline::session

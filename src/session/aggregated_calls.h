@@ -71,7 +71,6 @@ class AggregatedCalls : public std::enable_shared_from_this<AggregatedCalls> {
   void meet();
   void on_met(const Status& status);
   bool is_without_aggregator(const Status& status) const;
-  void complete(const std::shared_ptr<WorkState>& work, const Status& status) const;
 
   const std::shared_ptr<exec::Engine> engine_;
   const collective::AggregationGroup aggregation_;

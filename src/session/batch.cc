@@ -26,9 +26,7 @@ void end_one(Joined& joined, const Status& status) {
     MutexLock lock(joined.mutex);
     outcome = joined.first_failure;
   }
-  std::vector<std::function<void()>> callbacks;
-  joined.whole->complete(std::move(outcome), callbacks);
-  for (auto& callback : callbacks) callback();
+  joined.whole->complete(std::move(outcome));
 }
 
 }  // namespace
@@ -100,7 +98,8 @@ Work Batch::Impl::start() {
   for (const auto& [work, begin] : later_) {
     work->on_complete([joined](const Status& status) { end_one(*joined, status); });
   }
-  engine_->submit(std::exchange(calls_, {}));
+  auto calls = std::exchange(calls_, {});
+  engine_->submit(calls);
   for (const auto& [work, begin] : std::exchange(later_, {})) begin(work);
   return Work(joined->whole);
 }
@@ -109,10 +108,10 @@ void Batch::Impl::cancel() {
   for (const auto& work : held_) work->set_held(false);
   held_.clear();
   const Status dropped(Code::kCancelled, "its batch was dropped without start()");
-  std::vector<std::function<void()>> callbacks;
-  for (const auto& call : std::exchange(calls_, {})) call.work->complete(dropped, callbacks);
-  for (const auto& later : std::exchange(later_, {})) later.first->complete(dropped, callbacks);
-  for (auto& callback : callbacks) callback();
+  WorkState::Completions completions;
+  for (const auto& call : std::exchange(calls_, {})) call.work->complete(dropped, completions);
+  for (const auto& later : std::exchange(later_, {})) later.first->complete(dropped, completions);
+  for (const auto& completion : completions) completion();
   groups_.clear();
 }
 

@@ -78,9 +78,7 @@ void HostRelay::connect(const exec::Group& world, std::uint32_t first_id) {
 void HostRelay::start(std::shared_ptr<ps::Client> servers) {
   ended_ = std::make_shared<WorkState>(context_->engine);
   thread_ = event::NamedThread("sync-relay", [this, servers = std::move(servers)] {
-    const Status status = ps::run_relay(server_, servers);
-    std::vector<std::function<void()>> callbacks;
-    ended_->complete(status, callbacks);
+    ended_->complete(ps::run_relay(server_, servers));
   });
 }
 

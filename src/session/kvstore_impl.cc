@@ -51,6 +51,7 @@ KVStore::Impl::Impl(std::shared_ptr<SessionContext> context, session::StoreClien
 Status KVStore::Impl::take_failure() {
   Status first;
   for (ps::Client* client : clients_.all()) {
+    if (client == nullptr) continue;
     const Status failure = client->take_failure();
     if (first.ok()) first = failure;
   }

@@ -2,6 +2,7 @@
 // their own, whose workers the hosts are; otherwise all three are one client.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -15,12 +16,10 @@ struct StoreClients {
   std::shared_ptr<ps::Client> sums;  // pushes and pulls tensors: of this host's relay, or `tensors`
   std::shared_ptr<HostRelay> relay;  // null: hosts do not sum
 
-  // Each once.
-  std::vector<ps::Client*> all() const {
-    std::vector<ps::Client*> each{tables.get()};
-    if (tensors != tables) each.push_back(tensors.get());
-    if (sums != tensors) each.push_back(sums.get());
-    return each;
+  // Each once; null where there are fewer.
+  std::array<ps::Client*, 3> all() const {
+    return {tables.get(), tensors != tables ? tensors.get() : nullptr,
+            sums != tensors ? sums.get() : nullptr};
   }
   // Those that this worker's pushes go through, and the news of its clocks.
   std::vector<ps::Client*> in_use() const {

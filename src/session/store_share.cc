@@ -58,11 +58,7 @@ void StoreShare::connect(const exec::Group& world, std::uint32_t first_id) {
 
 void StoreShare::start() {
   ended_ = std::make_shared<WorkState>(context_->engine);
-  thread_ = event::NamedThread("sync-store", [this] {
-    const Status status = ps::run_server(server_);
-    std::vector<std::function<void()>> callbacks;
-    ended_->complete(status, callbacks);
-  });
+  thread_ = event::NamedThread("sync-store", [this] { ended_->complete(ps::run_server(server_)); });
 }
 
 void StoreShare::wait_for_others(Nanos limit) {

@@ -41,9 +41,7 @@ void finish(Weighted& state) {
     kernels::copy(type, {state.out.data(), false}, {state.scaled.data(), wide != type},
                   state.out.count(), whole ? static_cast<int>(state.total) : 0);
   }
-  std::vector<std::function<void()>> callbacks;
-  state.whole->complete(std::move(status), callbacks);
-  for (auto& callback : callbacks) callback();
+  state.whole->complete(std::move(status));
 }
 
 void when_done(const std::shared_ptr<Weighted>& state, const std::shared_ptr<WorkState>& work) {

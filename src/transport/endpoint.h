@@ -64,6 +64,13 @@ enum class SendResult : std::uint8_t {
   kClosed,      // see status()
 };
 
+// What arm() says.
+enum class Armed : std::uint8_t {
+  kNo,          // something is there already: do not sleep
+  kYes,         // sleep
+  kOnceFenced,  // after a heavy_fence() (base/asymmetric_fence.h) ask stays_armed()
+};
+
 class Endpoint {
  public:
   virtual ~Endpoint() = default;
@@ -84,8 +91,11 @@ class Endpoint {
   virtual void progress(Nanos now) = 0;
 
   // Asks for a wake-up of the engine's poller when a frame arrives or room for a blocked send
-  // appears. False: something is there already, do not sleep. disarm() after waking.
-  virtual bool arm() = 0;
+  // appears. disarm() after waking.
+  virtual Armed arm() = 0;
+  // After kOnceFenced and the fence. False: something came before the peer saw that this side is
+  // to be woken; do not sleep.
+  virtual bool stays_armed() { return true; }
   virtual void disarm() = 0;
 
   // Last sign of life of the peer, on the local clock.

@@ -138,10 +138,11 @@ bool RingProducer::take_consumer_wait() {
 bool RingProducer::arm(std::size_t payload_bytes) {
   if (lane_with_room(payload_bytes) != nullptr) return false;
   control_->producer_waits.store(1, std::memory_order_relaxed);
-  heavy_fence();
-  if (lane_with_room(payload_bytes) == nullptr) return true;
-  disarm();
-  return false;
+  return true;
+}
+
+bool RingProducer::stays_armed(std::size_t payload_bytes) {
+  return lane_with_room(payload_bytes) == nullptr;
 }
 
 void RingProducer::disarm() { control_->producer_waits.store(0, std::memory_order_relaxed); }
@@ -237,10 +238,7 @@ bool RingConsumer::take_producer_wait() {
 bool RingConsumer::arm() {
   if (front() != nullptr) return false;
   control_->consumer_waits.store(1, std::memory_order_relaxed);
-  heavy_fence();
-  if (front() == nullptr) return true;
-  disarm();
-  return false;
+  return true;
 }
 
 void RingConsumer::disarm() { control_->consumer_waits.store(0, std::memory_order_relaxed); }

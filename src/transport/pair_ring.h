@@ -19,7 +19,8 @@
 // behind it, so stale payload can never pass for a header; 64 bytes beyond the newest record
 // therefore stay free.
 //
-// Sleeping (Dekker): a side sets its waits flag, heavy_fence()s, and looks again before it sleeps;
+// Sleeping (Dekker): a side sets its waits flag (arm()), its thread calls heavy_fence(), once for
+// all rings, and looks again before it sleeps (stays_armed());
 // the other side publishes, light_fence()s, and looks at the flag. Whoever sees the flag clears it
 // and rings. Where one side may not use membarrier(2) and the other does, a ring can be missed: all
 // sleeps of the executor are therefore bounded.
@@ -91,8 +92,10 @@ class RingProducer {
   bool try_push(const FrameHeader& header, const void* payload);
   // True if the consumer sleeps and asked to be woken; clears the request. Ask after every push.
   bool take_consumer_wait();
-  // Asks for a wake-up when room appears; false if there is room for `payload_bytes` already.
+  // Asks for a wake-up when room appears; false if there is room for `payload_bytes` already. Then
+  // the caller's heavy_fence(), and stays_armed(): false if room has appeared meanwhile.
   bool arm(std::size_t payload_bytes);
+  bool stays_armed(std::size_t payload_bytes);
   void disarm();
   void beat();
   void say_goodbye();
@@ -137,8 +140,10 @@ class RingConsumer {
   void pop();
   // True if the producer waits for room; clears the request. Ask after pop().
   bool take_producer_wait();
-  // Asks for a wake-up at the next record; false if one is there already.
+  // Asks for a wake-up at the next record; false if one is there already. Then the caller's
+  // heavy_fence(), and stays_armed(): false if one has come meanwhile.
   bool arm();
+  bool stays_armed() { return front() == nullptr; }
   void disarm();
   std::uint64_t heartbeat() const;
   // The producer said goodbye: its process may end although records are still unread.

@@ -55,10 +55,14 @@ void RingEndpoint::progress(Nanos now) {
   }
 }
 
-bool RingEndpoint::arm() {
-  if (!consumer_.arm()) return false;
-  if (send_blocked_ && !producer_.arm(blocked_bytes_)) return false;
-  return true;
+Armed RingEndpoint::arm() {
+  const bool armed = consumer_.arm() && (!send_blocked_ || producer_.arm(blocked_bytes_));
+  return armed ? Armed::kOnceFenced : Armed::kNo;
+}
+
+bool RingEndpoint::stays_armed() {
+  if (!consumer_.stays_armed()) return false;
+  return !send_blocked_ || producer_.stays_armed(blocked_bytes_);
 }
 
 void RingEndpoint::disarm() {

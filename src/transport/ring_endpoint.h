@@ -34,7 +34,8 @@ class RingEndpoint : public Endpoint {
   void note_read(std::uint64_t ticks) override { consumer_.note_read(ticks); }
   void pop() override;
   void progress(Nanos now) override;
-  bool arm() override;
+  Armed arm() override;
+  bool stays_armed() override;
   void disarm() override;
   Nanos last_heard() const override { return last_heard_; }
   bool has_unsent() const override { return false; }  // the memory outlives this process

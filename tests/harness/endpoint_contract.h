@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/asymmetric_fence.h"
 #include "base/clock.h"
 #include "event/poller.h"
 #include "event/thread.h"
@@ -80,6 +81,14 @@ inline bool is_numbered(const transport::Frame& frame, std::uint64_t number, std
 inline void pump(transport::Endpoint* end, event::Poller& poller, bool idle = true) {
   if (end != nullptr) end->progress(monotonic_now());
   poller.poll(idle ? kMillisecond / 4 : 0);
+}
+
+// As the engine does before it sleeps.
+inline bool may_sleep(transport::Endpoint& end) {
+  const transport::Armed armed = end.arm();
+  if (armed != transport::Armed::kOnceFenced) return armed == transport::Armed::kYes;
+  heavy_fence();
+  return end.stays_armed();
 }
 
 inline bool pump_until(ConnectedPair& pair, const std::function<bool()>& done,
