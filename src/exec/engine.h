@@ -229,7 +229,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::uint32_t idle_passes_ = 0;
   std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet
   Nanos last_tick_ = 0;
-  Nanos last_poll_ = 0;
   bool armed_ = false;
 
   event::NamedThread thread_;

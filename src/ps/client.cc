@@ -350,9 +350,7 @@ void Client::finish_answer(std::size_t server, const std::shared_ptr<Item>& item
                                            std::to_string(item->answer_bytes));
     }
   }
-  if (item->keep != nullptr && outcome.ok()) {
-    static_cast<std::vector<std::byte>*>(item->keep.get())->resize(info->count);
-  }
+  if (item->answer_vector != nullptr && outcome.ok()) item->answer_vector->resize(info->count);
   if (item->answered != nullptr) item->answered->end_part(outcome);
 }
 
@@ -515,7 +513,7 @@ Client::Lookup Client::begin_lookup(const std::string& name, Nanos timeout) {
   item->answer = answer->data();
   item->answer_bytes = answer->size();
   item->answer_exact = false;
-  item->keep = answer;
+  item->answer_vector = answer;
   item->answered = joined;
   enqueue(0, std::move(item));
   return {work, answer};

@@ -17,7 +17,7 @@ Client::State Client::read_state(const KeyDescription& key, std::size_t server, 
   item->answer = answer->data();
   item->answer_bytes = answer->size();
   item->answer_exact = false;
-  item->keep = answer;
+  item->answer_vector = answer;
   item->answered = joined;
   enqueue(server, std::move(item));
   return {work, answer};
