@@ -1,6 +1,7 @@
 #include "ps/placement.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/assert.h"
 #include "ps/update.h"
@@ -35,12 +36,47 @@ int Placement::least_loaded() const {
 std::vector<PlacedSlice> Placement::add(std::size_t count, std::size_t element_bytes,
                                         std::optional<int> server) {
   SYNCLINE_ASSERT(element_bytes > 0, "elements have a size");
+  if (!server.has_value() && would_tilt(count * element_bytes)) return level(count, element_bytes);
   std::vector<PlacedSlice> slices;
   const std::size_t step = slice_elements(count, element_bytes);
   for (std::size_t begin = 0; begin < count; begin += step) {
     PlacedSlice slice{begin, std::min(step, count - begin), server.value_or(least_loaded())};
     loads_[static_cast<std::size_t>(slice.server)] += slice.count * element_bytes;
     slices.push_back(slice);
+  }
+  return slices;
+}
+
+// A tensor that is too small to be balanced by itself, and too large to go to one server.
+bool Placement::would_tilt(std::size_t bytes) const {
+  if (bytes < kTiltBytesMin || bytes > loads_.size() * kSliceBytesMin) return false;
+  const double mean = mean_with(bytes);
+  const std::size_t piece = std::min(bytes, kSliceBytesMin);
+  return static_cast<double>(*std::min_element(loads_.begin(), loads_.end()) + piece) >
+         kTiltMax * mean;
+}
+
+double Placement::mean_with(std::size_t bytes) const {
+  return std::accumulate(loads_.begin(), loads_.end(), static_cast<double>(bytes)) /
+         static_cast<double>(loads_.size());
+}
+
+// Each server below the new mean gets what it lacks, the emptiest first.
+std::vector<PlacedSlice> Placement::level(std::size_t count, std::size_t element_bytes) {
+  const double mean = mean_with(count * element_bytes);
+  const std::size_t least = (kCutBytesMin + element_bytes - 1) / element_bytes;
+  std::vector<PlacedSlice> slices;
+  for (std::size_t begin = 0; begin < count;) {
+    const int server = least_loaded();
+    std::size_t& load = loads_[static_cast<std::size_t>(server)];
+    const double lacks = (mean - static_cast<double>(load)) / static_cast<double>(element_bytes);
+    const auto pieces = static_cast<std::size_t>(std::max(lacks / kNormPiece + 0.5, 1.0));
+    const std::size_t least_pieces = (least + kNormPiece - 1) / kNormPiece;
+    std::size_t take = std::max(pieces, least_pieces) * kNormPiece;
+    if (begin + take + least > count) take = count - begin;
+    slices.push_back({begin, take, server});
+    load += take * element_bytes;
+    begin += take;
   }
   return slices;
 }

@@ -2,10 +2,11 @@
 // give the same result everywhere, so one process decides and tells the others only the order.
 //
 // A tensor is cut into slices, so that pulls can start while pushes still arrive and so that large
-// tensors spread over all servers; a tensor that is no larger than a slice stays whole. A worker
-// sends to all servers at once, so that the more there are the longer a slice is on its way: they
-// share kSliceBytes. Each slice goes to the server with the fewest bytes so far (the lowest of
-// equals): the largest load is at most one slice above the smallest.
+// tensors spread over all servers; a tensor that is no larger than a slice stays whole, unless
+// that would leave a server with more than kTiltMax of the mean: then it fills what the others
+// lack. A worker sends to all servers at once, so that the more there are the longer a slice is on
+// its way: they share kSliceBytes. Each slice goes to the server with the fewest bytes so far (the
+// lowest of equals): the largest load is at most one slice above the smallest.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +33,11 @@ class Placement {
   static constexpr std::size_t kNarrowSliceBytes = 128 << 10;
   // Below this a message costs more than it carries.
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
+  // What is cut for balance only: shorter ones balance each other, and no slice is shorter than
+  // this.
+  static constexpr std::size_t kTiltBytesMin = 16 << 10;
+  static constexpr std::size_t kCutBytesMin = 4 << 10;
+  static constexpr double kTiltMax = 1.03;
   // Of one tensor, so that one request describes them all: the slices of huge ones are longer.
   static constexpr std::size_t kSlicesMax = 1500;
 
@@ -50,6 +56,9 @@ class Placement {
 
  private:
   std::size_t slice_elements(std::size_t count, std::size_t element_bytes) const;
+  bool would_tilt(std::size_t bytes) const;
+  double mean_with(std::size_t bytes) const;
+  std::vector<PlacedSlice> level(std::size_t count, std::size_t element_bytes);
   int least_loaded() const;
 
   std::size_t slice_bytes_;

@@ -64,12 +64,30 @@ TEST(Placement, HugeTensorsHaveLongSlices) {
   }
 }
 
-TEST(Placement, BalancesASmallModel) {
-  Placement placement(3);
-  for (const std::size_t count : {288, 32, 18432, 64, 1179648, 128, 1280, 10}) {
-    placement.add(static_cast<std::size_t>(count), 4);
+TEST(Placement, BalancesSmallModels) {
+  const std::vector<std::vector<std::size_t>> models = {
+      {288, 32, 18432, 64, 1179648, 128, 1280, 10},
+      {144, 16, 4608, 32, 100352, 64, 640, 10},
+      {800, 32, 51200, 64, 31360, 10},
+      {78400, 100, 1000, 10},
+  };
+  for (const auto& counts : models) {
+    for (const int servers : {1, 2, 3, 4}) {
+      Placement placement(servers);
+      for (const std::size_t count : counts) {
+        std::size_t next = 0;
+        for (const PlacedSlice& slice : placement.add(count, 4)) {
+          EXPECT_EQ(slice.begin, next);
+          EXPECT_EQ(slice.begin % kNormPiece, 0u);
+          next += slice.count;
+          EXPECT_TRUE(slice.count * 4 >= Placement::kCutBytesMin || slice.count == count);
+        }
+        EXPECT_EQ(next, count);
+      }
+      EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.05)
+          << counts.size() << " tensors, " << servers << " servers";
+    }
   }
-  EXPECT_LE(max_over_mean(placement.bytes_by_server()), 1.05);
 }
 
 TEST(Placement, KeepsSmallTensorsWholeAndObeysAHand) {
