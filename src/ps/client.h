@@ -124,8 +124,8 @@ class Client : public std::enable_shared_from_this<Client> {
     std::size_t payload_bytes = 0;
     std::shared_ptr<void> keep;  // until the payload has left
     void* answer = nullptr;      // where to
-    std::shared_ptr<std::vector<std::byte>>
-        answer_vector;  // made as long as what came; may be null
+    // Made as long as what came; may be null.
+    std::shared_ptr<std::vector<std::byte>> answer_vector;
     std::size_t answer_bytes = 0;
     bool answer_exact = true;                  // else any length but 0, which is a refusal
     std::array<std::byte, 16> small_answer{};  // for requests whose answer says nothing more

@@ -33,9 +33,9 @@ class Placement {
   static constexpr std::size_t kNarrowSliceBytes = 128 << 10;
   // Below this a message costs more than it carries.
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
-  // What is cut for balance only: shorter ones balance each other, and no slice is shorter than
-  // this.
+  // Tensors below this are not cut for balance: they balance each other.
   static constexpr std::size_t kTiltBytesMin = 16 << 10;
+  // Of a slice that is cut for balance.
   static constexpr std::size_t kCutBytesMin = 4 << 10;
   static constexpr double kTiltMax = 1.03;
   // Of one tensor, so that one request describes them all: the slices of huge ones are longer.
