@@ -64,16 +64,14 @@ double Placement::mean_with(std::size_t bytes) const {
 // Each server below the new mean gets what it lacks, the emptiest first.
 std::vector<PlacedSlice> Placement::level(std::size_t count, std::size_t element_bytes) {
   const double mean = mean_with(count * element_bytes);
-  const std::size_t least = (kCutBytesMin + element_bytes - 1) / element_bytes;
   std::vector<PlacedSlice> slices;
   for (std::size_t begin = 0; begin < count;) {
     const int server = least_loaded();
     std::size_t& load = loads_[static_cast<std::size_t>(server)];
     const double lacks = (mean - static_cast<double>(load)) / static_cast<double>(element_bytes);
     const auto pieces = static_cast<std::size_t>(std::max(lacks / kNormPiece + 0.5, 1.0));
-    const std::size_t least_pieces = (least + kNormPiece - 1) / kNormPiece;
-    std::size_t take = std::max(pieces, least_pieces) * kNormPiece;
-    if (begin + take + least > count) take = count - begin;
+    std::size_t take = pieces * kNormPiece;
+    if (begin + take + kNormPiece > count) take = count - begin;
     slices.push_back({begin, take, server});
     load += take * element_bytes;
     begin += take;

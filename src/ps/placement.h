@@ -35,9 +35,7 @@ class Placement {
   static constexpr std::size_t kSliceBytesMin = 64 << 10;
   // Tensors below this are not cut for balance: they balance each other.
   static constexpr std::size_t kTiltBytesMin = 16 << 10;
-  // Of a slice that is cut for balance.
-  static constexpr std::size_t kCutBytesMin = 4 << 10;
-  static constexpr double kTiltMax = 1.03;
+  static constexpr double kTiltMax = 1.03;  // largest load over the mean that needs no cut
   // Of one tensor, so that one request describes them all: the slices of huge ones are longer.
   static constexpr std::size_t kSlicesMax = 1500;
 

@@ -80,7 +80,7 @@ TEST(Placement, BalancesSmallModels) {
           EXPECT_EQ(slice.begin, next);
           EXPECT_EQ(slice.begin % kNormPiece, 0u);
           next += slice.count;
-          EXPECT_TRUE(slice.count * 4 >= Placement::kCutBytesMin || slice.count == count);
+          EXPECT_TRUE(slice.count >= kNormPiece || slice.count == count);
         }
         EXPECT_EQ(next, count);
       }
