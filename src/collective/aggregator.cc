@@ -149,7 +149,7 @@ void Aggregator::begin(const Announcement& announcement) {
   request.reproducible = announcement.reproducible;
   request.background = true;
   engine_->submit(std::move(request))
-      ->on_complete([self = shared_from_this(), buffer, bytes](const Status& status) {
+      .on_complete([self = shared_from_this(), buffer, bytes](const Status& status) {
         self->end_sum(buffer, bytes, status);
       });
 }

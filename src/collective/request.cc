@@ -14,7 +14,7 @@ exec::OperationRequest make_request(const Planned& planned, Collective kind, DTy
       size_of(program.accumulator_on_wire ? kernels::accumulate_type(type) : type);
   exec::OperationRequest request;
   request.program = planned.program.get();
-  request.block_count = count / program.blocks;
+  request.block_count = program.blocks == 1 ? count : count / program.blocks;
   request.type = type;
   request.segments = count * width <= planned.segment_bytes
                          ? 1

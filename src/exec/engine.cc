@@ -9,6 +9,8 @@ namespace syncline::exec {
 namespace {
 constexpr std::size_t kSpareMax = 64;
 constexpr int kPassesOfAStep = 128;
+// About as long as a peer in step takes to send; each costs some 20 ns.
+constexpr int kPassesOfACall = 16;
 }  // namespace
 
 Engine::Engine(EngineOptions options) : options_(std::move(options)) {}
@@ -109,28 +111,53 @@ void Engine::give() {
   }
 }
 
-std::shared_ptr<WorkState> Engine::submit(OperationRequest&& request) {
+Work Engine::submit(OperationRequest&& request) {
+  submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (try_take()) return begin_here(std::move(request));
   auto work = std::make_shared<WorkState>(shared_from_this());
   const bool background = request.background;
-  bool driving = try_take();
-  if (driving) {
-    admit_pending();  // earlier calls of this thread may be among them
-    begin(std::move(request), work);
-  } else {
+  {
     MutexLock lock(submit_mutex_);
     if (flight_ != nullptr) record_enqueued(request);
     pending_.push_back({std::move(request), work});
     has_pending_.store(true, std::memory_order_seq_cst);
   }
-  submissions_.store(submissions_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!driving) driving = try_take();
-  if (driving) {
+  if (try_take()) {
     pass();
     give();
   }
   // A caller that waits at once needs no help: the progress thread only shortens its nap.
   if (!work->done() && (background || napping_long_.load(std::memory_order_relaxed))) kick();
-  return work;
+  return Work(std::move(work));
+}
+
+// Entered with the baton, which it gives back.
+Work Engine::begin_here(OperationRequest&& request) {
+  admit_pending();  // earlier calls of this thread may be among them
+  const bool background = request.background;
+  outcome_.ended = false;
+  Operation& operation = begin(std::move(request), nullptr);
+  const bool stays = operation.is_small() && !background && !crowded_ && !all_far_;
+  pass_until_ended(stays && options_.stepped_by == nullptr ? kPassesOfACall : 1);
+  if (outcome_.ended && outcome_.status.ok()) {
+    give();
+    return Work();
+  }
+  auto work = std::make_shared<WorkState>(shared_from_this());
+  if (outcome_.ended) {
+    work->complete(std::exchange(outcome_.status, {}));
+  } else {
+    operation.set_work(work);
+  }
+  give();
+  if (!work->done() && (background || napping_long_.load(std::memory_order_relaxed))) kick();
+  return Work(std::move(work));
+}
+
+void Engine::pass_until_ended(int passes) {
+  do {
+    pass();
+  } while (!outcome_.ended && --passes > 0);
 }
 
 void Engine::admit_pending() {
@@ -151,7 +178,7 @@ void Engine::admit_pending() {
   admitted_.clear();
 }
 
-void Engine::begin(OperationRequest&& request, std::shared_ptr<WorkState> work) {
+Operation& Engine::begin(OperationRequest&& request, std::shared_ptr<WorkState> work) {
   std::unique_ptr<Operation> operation;
   if (spare_.empty()) {
     operation = std::make_unique<Operation>();
@@ -188,6 +215,7 @@ void Engine::begin(OperationRequest&& request, std::shared_ptr<WorkState> work) 
                         .caused_by(group.broken));
   }
   operations_.push_back(std::move(operation));
+  return *operations_.back();
 }
 
 bool Engine::pass() {
@@ -222,13 +250,15 @@ void Engine::finish(std::size_t index) {
   std::unique_ptr<Operation> operation = std::move(operations_[index]);
   operations_.erase(operations_.begin() + static_cast<std::ptrdiff_t>(index));
   if (flight_ != nullptr) record_end(*operation);
-  Status status = operation->status();
-  if (status.ok() && operation->request().finisher) operation->request().finisher();
   Group& group = operation->group();
   --group.operations;
   group.last_name.swap(operation->request().name);
   group.last_ended = last_tick_;
-  operation->work()->complete(std::move(status), completions_);
+  if (operation->work() != nullptr) {
+    operation->work()->complete(operation->status(), completions_);
+  } else {
+    outcome_ = {true, operation->status()};
+  }
   operation->clear();
   if (spare_.size() < kSpareMax) spare_.push_back(std::move(operation));
 }

@@ -21,6 +21,7 @@
 #include "exec/operation.h"
 #include "exec/point_to_point.h"
 #include "exec/work_state.h"
+#include "syncline/work.h"
 #include "wire/messages.h"
 
 namespace syncline::exec {
@@ -77,7 +78,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status group_status(const Group& group);
 
   // Starts the operation; never blocks. The group's operations are numbered in the order of calls.
-  std::shared_ptr<WorkState> submit(OperationRequest&& request);
+  // A small one may have ended already: whoever calls in step with its peers gets it done within a
+  // fraction of a microsecond, sooner than it could ask for it.
+  Work submit(OperationRequest&& request);
   // Starts a send or receive; never blocks. Those of a group begin in the order of calls.
   std::shared_ptr<WorkState> submit(MessageRequest&& request);
   // Starts all of them, in this order, before any of them waits for anything. Takes what they hold.
@@ -128,7 +131,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // With the baton:
   bool pass();
   void admit_pending();
-  void begin(OperationRequest&& request, std::shared_ptr<WorkState> work);
+  Work begin_here(OperationRequest&& request);
+  // Without a `work` the operation is its caller's alone until it gets one (Operation::set_work).
+  Operation& begin(OperationRequest&& request, std::shared_ptr<WorkState> work);
+  void pass_until_ended(int passes);
   void begin_message(MessageRequest&& request, std::shared_ptr<WorkState> work);
   bool move_messages();
   void take_message(Channel& channel, const transport::Frame& frame);
@@ -170,6 +176,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void record_begin(Operation& operation);
   void record_starts();
   void record_start(Operation& operation);
+  void note_end(Operation& operation);
   void record_end(Operation& operation);
   void record_tick(Nanos now);
   void record_waiting(flight::Kind kind, Operation& operation);
@@ -225,6 +232,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<Pending> admitted_;
   std::vector<PendingMessage> admitted_messages_;
   PointToPoint messages_{completions_};
+  // The outcome of an operation without a work; its caller has the baton from its begin on.
+  struct Outcome {
+    bool ended = false;
+    Status status;
+  };
+  Outcome outcome_;
   std::uint64_t pass_ = 0;
   std::uint32_t idle_passes_ = 0;
   std::uint32_t unrecorded_ = 0;  // operations whose start is not in the flight record yet

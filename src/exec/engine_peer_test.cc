@@ -80,17 +80,20 @@ class EnginePeer : public ::testing::Test {
     }
   }
   // An all_reduce of one element.
-  Status reduce() {
+  Work submit() {
     OperationRequest request;
     request.group = group_.get();
     request.program = program_.get();
     request.in = &in_;
     request.out = &out_;
     request.block_count = 1;
-    const auto work = engine_->submit(std::move(request));
+    return engine_->submit(std::move(request));
+  }
+  Status reduce() {
+    const Work work = submit();
     step(10);
-    EXPECT_TRUE(work->done());
-    return work->status();
+    EXPECT_TRUE(work.done());
+    return work.status();
   }
 
   SteppedClock clock_;
@@ -112,6 +115,14 @@ TEST_F(EnginePeer, DataThatArrivedBeforeItsDeathIsUsed) {
   meet(transport::FrameType::kData, bytes_of(2), true);
   const Status status = reduce();
   EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(out_, 3.0f);
+}
+
+TEST_F(EnginePeer, DataThatIsThereEndsTheCallAtOnce) {
+  meet(transport::FrameType::kData, bytes_of(2), false);
+  step(1);
+  const Work work = submit();
+  EXPECT_TRUE(work.done());
   EXPECT_EQ(out_, 3.0f);
 }
 

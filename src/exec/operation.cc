@@ -90,7 +90,6 @@ void Operation::clear() {
   request_.group = nullptr;
   request_.program = nullptr;
   request_.name.clear();
-  if (request_.finisher) request_.finisher = nullptr;
   request_.blocks = nullptr;
   program_ = nullptr;
   work_ = nullptr;

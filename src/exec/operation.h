@@ -6,7 +6,6 @@
 // the lane that waits for it reaches it; frames that block others are moved to memory by spill().
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +36,6 @@ struct OperationRequest {
   Nanos timeout = 0;  // of the whole operation
   bool background = false;
   bool reproducible = false;  // of a reduction; ranks compare it
-  // Runs under the baton after the last step and before the Work completes; must not block.
-  std::function<void()> finisher;
 };
 
 // For the flight record; ticks of the recorder's counter.
@@ -82,12 +79,17 @@ class Operation {
 
   std::uint64_t number() const { return number_; }
   Group& group() { return *request_.group; }
-  const std::shared_ptr<WorkState>& work() const { return work_; }
+  const std::shared_ptr<WorkState>& work() const { return work_; }  // may be null
+  void set_work(std::shared_ptr<WorkState> work) { work_ = std::move(work); }
   OperationRequest& request() { return request_; }
   Nanos deadline() const { return deadline_; }
   wire::Operation descriptor() const { return descriptor_of(request_); }
   FlightMarks& marks() { return marks_; }
   bool is_short() const { return layout_.segments() == 1; }
+  // Peers in step need no longer for it than for a few cache lines.
+  bool is_small() const {
+    return is_short() && layout_.segment_count_max() * element_bytes_ <= kSmallBytesMax;
+  }
   const transport::Fingerprint& fingerprint() const { return header_.fingerprint; }
   // True a few times in the life of an operation that takes long: the engine then asks the peers
   // whether they are in the same one.
@@ -111,6 +113,7 @@ class Operation {
   bool stuck_on(int group_rank) const;
 
  private:
+  static constexpr std::size_t kSmallBytesMax = 4 << 10;
   // A peer that has not called yet may keep them all in its staging.
   static constexpr int kInquiriesMax = 5;
 

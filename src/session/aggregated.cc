@@ -62,8 +62,7 @@ const collective::AggregationGroup& Communicator::Impl::aggregation_for(
   return aggregation;
 }
 
-std::shared_ptr<WorkState> Communicator::Impl::submit_aggregated(const Call& call,
-                                                                 const CallOptions& options) {
+Work Communicator::Impl::submit_aggregated(const Call& call, const CallOptions& options) {
   const collective::AggregationGroup& aggregation = aggregation_for(call, options);
   const auto planned = aggregation.plans->find(
       {call.kind, call.in.type(), call.count, 0, {}, is_reproducible(call, options)});
@@ -82,13 +81,13 @@ std::shared_ptr<WorkState> Communicator::Impl::submit_aggregated(const Call& cal
   if (calls == nullptr) refuse(call, options, "the session has left the job", Code::kShutdown);
   if (batch_ != nullptr) {
     const auto kept = std::make_shared<exec::OperationRequest>(std::move(request));
-    return batch_->record([calls, messages, kept, call, options](const auto& work) {
+    return Work(batch_->record([calls, messages, kept, call, options](const auto& work) {
       calls->start(messages, std::move(*kept), call, options, work);
-    });
+    }));
   }
   auto work = std::make_shared<WorkState>(context_->engine);
   calls->start(std::move(messages), std::move(request), call, options, work);
-  return work;
+  return Work(work);
 }
 
 // What rank 0 sends to each aggregator before it calls.

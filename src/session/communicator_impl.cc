@@ -26,6 +26,9 @@ bool is_whole_out(Collective kind) {
 void check_shapes(const Communicator::Impl::Call& call, const CallOptions& options, int size) {
   const std::size_t in = call.in.count();
   const std::size_t out = call.out.count();
+  const bool is_whole = is_whole_in(call.kind) || is_whole_out(call.kind);
+  const bool is_alike = call.in.type() == call.out.type() && in == out;
+  if (is_alike && !is_whole && call.kind != Collective::kAllToAll) return;
   const auto n = static_cast<std::size_t>(size);
   if (call.in.type() != call.out.type()) {
     refuse(call, options, "input and output differ in type");
@@ -38,7 +41,7 @@ void check_shapes(const Communicator::Impl::Call& call, const CallOptions& optio
     refuse(call, options,
            "the output needs size() times the input's elements: " + counts_text(in, out));
   }
-  if (is_whole_in(call.kind) || is_whole_out(call.kind)) return;
+  if (is_whole) return;
   if (in != out) {
     refuse(call, options, "input and output differ in count: " + counts_text(in, out));
   }
@@ -96,9 +99,10 @@ void check_apart(const Communicator::Impl::Call& call, const CallOptions& option
                  std::ptrdiff_t allowed) {
   const auto in = reinterpret_cast<std::intptr_t>(call.in.data());
   const auto out = reinterpret_cast<std::intptr_t>(call.out.data());
+  if (out - in == allowed) return;
   const auto in_bytes = static_cast<std::intptr_t>(call.in.bytes());
   const auto out_bytes = static_cast<std::intptr_t>(call.out.bytes());
-  if (in_bytes == 0 || out_bytes == 0 || out - in == allowed) return;
+  if (in_bytes == 0 || out_bytes == 0) return;
   if (in + in_bytes <= out || out + out_bytes <= in) return;
   refuse(call, options,
          call.kind == Collective::kAllToAll
@@ -149,13 +153,15 @@ Communicator::Impl::~Impl() {
   if (batch_ == nullptr) context_->engine->remove_group(group_);
 }
 
-template <class Request>
-std::shared_ptr<WorkState> Communicator::Impl::launch(Request&& request) {
+Work Communicator::Impl::launch(exec::OperationRequest&& request) {
+  if (batch_ != nullptr) return Work(batch_->record(std::move(request)));
+  return context_->engine->submit(std::move(request));
+}
+
+std::shared_ptr<WorkState> Communicator::Impl::launch(exec::MessageRequest&& request) {
   if (batch_ != nullptr) return batch_->record(std::move(request));
   return context_->engine->submit(std::move(request));
 }
-template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::OperationRequest&&);
-template std::shared_ptr<WorkState> Communicator::Impl::launch(exec::MessageRequest&&);
 
 bool Communicator::Impl::is_reproducible(const Call& call, const CallOptions& options) const {
   return plan::is_reduction(call.kind) && options.reproducible.value_or(context_->reproducible);
@@ -169,15 +175,14 @@ void Communicator::Impl::complete_request(exec::OperationRequest& request, const
   request.op = call.op;
   request.divisor = call.op == ReduceOp::kAverage ? size() : 0;
   request.root = call.root;
-  request.name = options.name;
+  if (!options.name.empty()) request.name = options.name;
   request.background = options.background;
   request.reproducible = is_reproducible(call, options);
   request.timeout =
       options.timeout.count() > 0 ? options.timeout.count() * kMillisecond : context_->timeout;
 }
 
-std::shared_ptr<WorkState> Communicator::Impl::submit(const Call& call,
-                                                      const CallOptions& options) {
+Work Communicator::Impl::submit(const Call& call, const CallOptions& options) {
   if (wants_aggregators(call.kind, options)) return submit_aggregated(call, options);
   const int root = call.root < 0 ? 0 : call.root;
   auto planned = plans_->find({call.kind, call.in.type(), call.count, root, options.schedule,
@@ -224,7 +229,7 @@ Work Communicator::Impl::start(const Call& call, const CallOptions& options) {
     check_overlap(call, options, rank());
   }
   if (options.weight >= 0) return start_weighted(call, options);
-  return Work(submit(call, options));
+  return submit(call, options);
 }
 
 }  // namespace syncline

@@ -85,18 +85,18 @@ class Communicator::Impl {
 
  private:
   Work start_weighted(const Call& call, const CallOptions& options);
-  std::shared_ptr<WorkState> submit(const Call& call, const CallOptions& options);
+  Work submit(const Call& call, const CallOptions& options);
   // By schedule "aggregator" (aggregated.cc).
   bool is_behind_aggregators() const;
   bool wants_aggregators(Collective kind, const CallOptions& options) const;
   const collective::AggregationGroup& aggregation_for(const Call& call,
                                                       const CallOptions& options) const;
-  std::shared_ptr<WorkState> submit_aggregated(const Call& call, const CallOptions& options);
+  Work submit_aggregated(const Call& call, const CallOptions& options);
   std::vector<exec::MessageRequest> announcements(const exec::OperationRequest& request,
                                                   const Call& call) const;
   // To the engine or the batch.
-  template <class Request>
-  std::shared_ptr<WorkState> launch(Request&& request);
+  Work launch(exec::OperationRequest&& request);
+  std::shared_ptr<WorkState> launch(exec::MessageRequest&& request);
   void check_values(const Call& call, const CallOptions& options) const;
   bool is_reproducible(const Call& call, const CallOptions& options) const;
   // What all kinds of requests have in common.

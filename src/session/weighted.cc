@@ -44,8 +44,8 @@ void finish(Weighted& state) {
   state.whole->complete(std::move(status));
 }
 
-void when_done(const std::shared_ptr<Weighted>& state, const std::shared_ptr<WorkState>& work) {
-  work->on_complete([state](const Status& status) {
+void when_done(const std::shared_ptr<Weighted>& state, Work work) {
+  work.on_complete([state](const Status& status) {
     if (!status.ok()) {
       MutexLock lock(state->mutex);
       if (state->first_failure.ok()) state->first_failure = status;
@@ -83,8 +83,8 @@ Work Communicator::Impl::start_weighted(const Call& call, const CallOptions& opt
   auto data_work = submit(data_call, plain);
   plain.schedule.clear();
   auto total_work = submit(total_call, plain);
-  when_done(state, data_work);
-  when_done(state, total_work);
+  when_done(state, std::move(data_work));
+  when_done(state, std::move(total_work));
   return Work(state->whole);
 }
 

@@ -56,6 +56,71 @@ TEST_P(Flight, KindsMix) {
   });
 }
 
+// One call after another is made with the same memory of the engine: whatever a call differs in
+// from the one before must count. Each comes twice, so that both ways of starting it run.
+TEST_P(Flight, CallsThatDifferInOneThing) {
+  run(3, [](Session& session) {
+    Communicator& world = session.world();
+    Communicator other = world.split(0, -world.rank());
+    const auto rank = static_cast<float>(world.rank());
+    const auto reduced = [&](Communicator& group, std::size_t count, ReduceOp op,
+                             const CallOptions& options, float expected) {
+      for (int turn = 0; turn < 2; ++turn) {
+        std::vector<float> data(count, rank + 1);
+        group.all_reduce({data.data(), count}, op, options).wait();
+        EXPECT_EQ(data, std::vector<float>(count, expected));
+      }
+    };
+    const auto sent = [&](int root) {
+      for (int turn = 0; turn < 2; ++turn) {
+        std::vector<float> data(8, rank);
+        world.broadcast({data.data(), 8}, root).wait();
+        EXPECT_EQ(data[7], static_cast<float>(root));
+      }
+    };
+    CallOptions named, ring, reproducible;
+    named.name = "named";
+    ring.schedule = "ring";
+    reproducible.reproducible = true;
+    for (int round = 0; round < 3; ++round) {
+      reduced(world, 8, ReduceOp::kSum, {}, 6);
+      reduced(world, 9, ReduceOp::kSum, {}, 6);
+      reduced(other, 9, ReduceOp::kSum, {}, 6);
+      reduced(world, 9, ReduceOp::kMax, {}, 3);
+      reduced(world, 9, ReduceOp::kAverage, {}, 2);
+      reduced(world, 9, ReduceOp::kAverage, named, 2);
+      reduced(world, 9, ReduceOp::kAverage, {}, 2);
+      reduced(world, 9, ReduceOp::kAverage, reproducible, 2);
+      reduced(world, 9, ReduceOp::kAverage, ring, 2);
+      std::vector<std::int64_t> whole(9, world.rank() + 1);
+      world.all_reduce({whole.data(), 9}, ReduceOp::kSum, ring).wait();
+      EXPECT_EQ(whole, std::vector<std::int64_t>(9, 6));
+      reduced(world, 9, ReduceOp::kSum, ring, 6);
+      reduced(world, 1 << 20, ReduceOp::kSum, ring, 6);
+      reduced(world, 8, ReduceOp::kSum, {}, 6);
+      for (int root = 0; root < 3; ++root) sent(root);
+      reduced(other, 8, ReduceOp::kSum, {}, 6);
+    }
+  });
+}
+
+// Whether or not the call has ended by itself when it returns.
+TEST(FlightThreads, WorksOfCallsThatEndAtOnce) {
+  harness::run_on(
+      harness::Wiring::kThreads, 1,
+      [](Session& session) {
+        float x = 5;
+        Work work = session.world().all_reduce({&x, 1});
+        EXPECT_TRUE(work.done());
+        EXPECT_TRUE(work.status().ok());
+        EXPECT_TRUE(work.wait_for(0ms).ok());
+        bool told = false;
+        work.on_complete([&](const Status& status) { told = status.ok(); });
+        EXPECT_TRUE(told);
+      },
+      harness::test_options());
+}
+
 TEST_P(Flight, ThreadsUseTheirOwnGroups) {
   run(3, [](Session& session) {
     std::vector<Communicator> groups;
