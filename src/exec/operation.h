@@ -163,6 +163,9 @@ class Operation {
   Instance& at(std::uint32_t segment) { return instances_[segment % window_]; }
   const CompiledStep* waiting_step(const Instance& instance, std::size_t lane) const;
 
+  bool is_prepared_for(const OperationRequest& request) const;
+  // What depends only on the program and on what is in the request beside buffers and divisor.
+  void prepare();
   void prepare_instances();
 
   OperationRequest request_;
@@ -195,6 +198,7 @@ class Operation {
   std::vector<std::uint32_t> counters_;
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_bytes_ = 0;
+  std::uint64_t prepared_for_ = 0;  // Program::serial; 0: prepare again
   std::vector<Spilled> spilled_;
 };
 

@@ -19,7 +19,8 @@ void Operation::fail(const Status& status) {
 
 bool Operation::check_fingerprint(int group_rank, const transport::FrameHeader& header) {
   if (SYNCLINE_PLANTED(fingerprint_ignored)) return true;
-  if (!header.has_fingerprint || header.fingerprint == header_.fingerprint) return true;
+  if (!header.has_fingerprint || transport::same(header.fingerprint, header_.fingerprint))
+    return true;
   const transport::Fingerprint expected = expected_fingerprint(group_rank, header.step);
   if (header.fingerprint == expected) return true;
   const auto index = static_cast<std::size_t>(group_rank);

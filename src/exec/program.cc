@@ -1,6 +1,7 @@
 #include "exec/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "base/assert.h"
@@ -131,7 +132,10 @@ class Compiler {
 
 std::shared_ptr<const Program> compile(const plan::Schedule& schedule, int rank) {
   SYNCLINE_ASSERT(rank >= 0 && rank < schedule.size(), "rank of the schedule");
-  return std::make_shared<const Program>(Compiler(schedule, rank).run());
+  static std::atomic<std::uint64_t> serials{0};
+  auto program = std::make_shared<Program>(Compiler(schedule, rank).run());
+  program->serial = ++serials;
+  return program;
 }
 
 }  // namespace syncline::exec

@@ -35,6 +35,7 @@ struct CompiledLane {
 };
 
 struct Program {
+  std::uint64_t serial = 0;  // from 1; no other program of this process has it
   std::string name;
   Collective kind{};
   int rank = 0;

@@ -156,11 +156,17 @@ void expect_dead(Communicator& world) {
   EXPECT_EQ(later.code(), Code::kFailedPrecondition) << later.to_string();
 }
 
-void disagree(Session& session, const Difference& difference, int odd) {
+// `agreed`: calls before in which all ranks do the usual; what the engine keeps of them must not
+// pass for the one that differs.
+void disagree(Session& session, const Difference& difference, int odd, int agreed = 0) {
   Communicator group = session.world().split(0);
   const harness::Bytes ones = harness::element(DType::kF32, 1);
   Guarded in, out;
   in.reset(ones, DType::kF32, 0, 400000, 0);
+  for (int i = 0; i < agreed; ++i) {
+    out.reset(DType::kF32, 400000, 0);
+    difference.usual(group, in, out).wait();
+  }
   out.reset(DType::kF32, 400000, 0);
   const Call& call = group.rank() == odd ? difference.odd : difference.usual;
   expect_failure(outcome(group, call(group, in, out)), difference, odd, group.rank());
@@ -177,6 +183,13 @@ TEST_P(Disagreement, TwoRanks) {
   run(2, [](Session& session) {
     for (const Difference& difference : differences()) disagree(session, difference, 0);
     for (const Difference& difference : differences()) disagree(session, difference, 1);
+  });
+}
+
+TEST_P(Disagreement, AfterCallsInAgreement) {
+  run(2, [](Session& session) {
+    for (const Difference& difference : differences()) disagree(session, difference, 0, 2);
+    for (const Difference& difference : differences()) disagree(session, difference, 1, 2);
   });
 }
 
