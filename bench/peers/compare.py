@@ -1,122 +1,137 @@
 #!/usr/bin/env python3
-"""Compares all_reduce with Open MPI and Gloo side by side in one run, alternating size by size.
+"""Compares all_reduce with other libraries side by side in one run, alternating size by size.
 
-usage: compare.py --build DIR [-np 2] [--rounds 5] [--sizes 1K,64K,512K,4M,32M] [--transport shm]
-                  [--peers mpi,gloo] [--json FILE]
+Every job's results are verified. For each size and library: the median over the rounds with its spread, how many times Syncline's
+time that is, the share of the machine's own limit, measured in the same run, and processor seconds for each GB that ranks move.
+`./dev bench peers` installs the libraries, builds the programs and passes its arguments on.
 
-DIR is a build folder with the targets syncline, bench_all_reduce_syncline and bench_peers_mpi
-(`./dev bench peers` builds them and passes further arguments on). Prints medians over the rounds, spreads and ratios; exits 1 when a result was wrong.
+Exit codes: 0 ok, 1 a result was wrong or a job gave none, 2 wrong usage, 3 the machine lacks something.
 """
 import argparse
-import json
+import contextlib
 import os
 import pathlib
-import random
 import statistics
-import subprocess
 import sys
 
-LIMIT_S = 120  # of one measurement
-HERE = pathlib.Path(__file__).resolve().parent
+import jobs
+import limits
+import networks
+import report
+
+ALL = {"np": "2,4,8", "networks": "shm,tcp,1gbit,200mbit",
+       "sizes": "1K,4K,16K,64K,256K,512K,1M,4M,16M,32M,128M,256M"}
+# More would take minutes an operation, and show nothing new.
+SHAPED_BYTES_MAX = 32 << 20
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def parse_size(text):
-    return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
-
-
-def size_name(size):
-    for unit in "GMK":
-        if size % UNITS[unit] == 0:
-            return f"{size // UNITS[unit]} {unit}iB"
-    return f"{size} B"
-
-
-def read_row(command, environment=None):
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
-    except subprocess.TimeoutExpired as error:
-        raise SystemExit(f"no result within {LIMIT_S} s from {' '.join(map(str, command))}") from error
-    for line in done.stdout.splitlines():
-        start = line.find('{"bytes"')
-        if start >= 0:
-            return json.loads(line[start:])
-    raise SystemExit(f"no result from {' '.join(map(str, command))}:\n{done.stderr[-2000:]}")
+        size = int(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else int(text)
+    except ValueError:
+        size = 0
+    if size < 4 or size % 4 != 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size in bytes: a multiple of 4 such as 1K or 32M")
+    return size
 
 
-def run_syncline(options, size):
-    command = [options.build / "tools/syncline", "run", "-np", str(options.np)]
-    if options.transport:
-        command += ["--transport", options.transport]
-    return read_row(command + [options.build / "bench/peers/bench_all_reduce_syncline", str(size)])
+def listed(parse):
+    return lambda text: [parse(part) for part in text.split(",") if part]
 
 
-def run_mpi(options, size):
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(options.np)]
-    if options.transport == "tcp":
-        command += ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
-    return read_row(command + [options.build / "bench/peers/bench_all_reduce_mpi", str(size)])
+def library(name):
+    name = {"mpi": "openmpi"}.get(name, name)
+    if name not in jobs.RUNNERS:
+        raise argparse.ArgumentTypeError(f"no library '{name}'; there are: {', '.join(jobs.RUNNERS)}")
+    return name
 
 
-def run_gloo(options, size):
-    environment = dict(os.environ, MASTER_ADDR="127.0.0.1", WORLD_SIZE=str(options.np),
-                       MASTER_PORT=str(random.randint(20000, 60000)), GLOO_SOCKET_IFNAME="lo")
-    script = [options.python, HERE / "all_reduce_gloo.py", str(size)]
-    others = [subprocess.Popen(script, env=dict(environment, RANK=str(rank)))
-              for rank in range(1, options.np)]
-    try:
-        row = read_row(script, dict(environment, RANK="0"))
-        for other in others:
-            other.wait(LIMIT_S)
-        return row
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with the target bench_peers")
+    parser.add_argument("-np", "--np", type=listed(int), help="numbers of ranks [2]")
+    parser.add_argument("--networks", type=listed(str),
+                        help="shm, tcp (loopback), or a rate such as 1gbit: one host, a namespace, for each rank [shm]")
+    parser.add_argument("--sizes", type=listed(parse_size), help="[1K,64K,512K,4M,32M]")
+    parser.add_argument("--all", action="store_true", help=f"as --np {ALL['np']} --networks {ALL['networks']} --sizes {ALL['sizes']}: hours")
+    parser.add_argument("--peers", type=listed(library), default=["openmpi", "mpich", "gloo"], help="[openmpi,mpich,gloo]")
+    parser.add_argument("--rounds", type=int, default=5, help="[5]")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch [/usr/bin/python3]")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows here")
+    parser.add_argument("--html", type=pathlib.Path, help="write tables and plots here")
+    options = parser.parse_args()
+    options.np = options.np or listed(int)(ALL["np"] if options.all else "2")
+    options.networks = options.networks or listed(str)(ALL["networks"] if options.all else "shm")
+    options.sizes = options.sizes or listed(parse_size)(ALL["sizes"] if options.all else "1K,64K,512K,4M,32M")
+    if min(options.np) < 2 or options.rounds < 1:
+        parser.error("at least 2 ranks and 1 round")
+    return options
 
 
-RUNNERS = {"syncline": run_syncline, "mpi": run_mpi, "gloo": run_gloo}
+def network_named(name, ranks):
+    if name in ("shm", "tcp"):
+        return networks.ThisMachine(name)
+    if os.geteuid() != 0:
+        print("hosts of a given rate are network namespaces: run as root", file=sys.stderr)
+        sys.exit(3)
+    return networks.ShapedHosts(name, ranks)
+
+
+def measure(options, network, limit, ranks, size):
+    """Rows of one size, Syncline's first; a library that gives no result is named and left out."""
+    names = ["syncline"] + [name for name in options.peers if name != "syncline"]
+    results = {name: [] for name in names}
+    for turn in range(options.rounds):
+        limit.again(size)
+        for name in list(names if turn % 2 == 0 else names[::-1]):
+            try:
+                results[name].append(jobs.RUNNERS[name](options, network, ranks, size))
+            except (jobs.Failed, OSError) as failure:
+                print(f"{name}, {ranks} ranks, {report.size_name(size)}: {failure}", file=sys.stderr)
+                names.remove(name)
+                del results[name]
+    moved = 2 * (ranks - 1) * size  # by all ranks together
+    rows = []
+    for name in names:
+        times = [row["p50_us"] for row in results[name]]
+        cpu = statistics.median(row["cpu_s"] / row["operations"] for row in results[name])
+        rows.append({"network": network.name, "ranks": ranks, "bytes": size, "peer": name, "p50_us": statistics.median(times),
+                     "min_us": min(times), "max_us": max(times), "limit_us": limit.least_us(size, ranks),
+                     "cpu_s_per_gb": cpu / (moved * 1e-9), "wrong": sum(row["wrong"] for row in results[name])})
+    ours = next((row["p50_us"] for row in rows if row["peer"] == "syncline"), None)
+    for row in rows:
+        row["ratio"] = row["p50_us"] / ours if ours else None
+        row["share"] = row["limit_us"] / row["p50_us"]
+    return rows
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("-np", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sizes", default="1K,64K,512K,4M,32M")
-    parser.add_argument("--transport", default="")
-    parser.add_argument("--peers", default="mpi,gloo")
-    parser.add_argument("--python", default="/usr/bin/python3")
-    parser.add_argument("--json", type=pathlib.Path)
-    options = parser.parse_args()
-    names = ["syncline"] + [name for name in options.peers.split(",") if name]
+    options = parse_arguments()
     rows = []
-    wrong = 0
-    print(f"all_reduce, f32 sum, in place, {options.np} ranks, {options.rounds} rounds; median us "
-          "[min..max], ratio to syncline")
-    for size in map(parse_size, options.sizes.split(",")):
-        times = {name: [] for name in names}
-        for turn in range(options.rounds):
-            order = names if turn % 2 == 0 else names[::-1]
-            for name in order:
-                row = RUNNERS[name](options, size)
-                times[name].append(row["p50_us"])
-                wrong += row["wrong"]
-        ours = statistics.median(times["syncline"])
-        cells = []
-        for name in names:
-            middle = statistics.median(times[name])
-            cells.append(f"{name} {middle:.2f} [{min(times[name]):.2f}..{max(times[name]):.2f}]"
-                         f" {middle / ours:.2f}x")
-            rows.append({"bytes": size, "peer": name, "ranks": options.np, "p50_us": middle,
-                         "ratio": middle / ours})
-        print(f"{size_name(size):>8}  " + "  ".join(cells), flush=True)
+    expected = 0
+    for name in options.networks:
+        for ranks in options.np:
+            with contextlib.ExitStack() as stack:
+                network = stack.enter_context(network_named(name, ranks))
+                limit = limits.Limits(options, network)
+                print(report.heading(network, ranks, options.rounds, limit), flush=True)
+                for size in options.sizes:
+                    if network.rate_limited and size > SHAPED_BYTES_MAX:
+                        continue
+                    new = measure(options, network, limit, ranks, size)
+                    expected += 1 + len(options.peers)
+                    print(report.text_of(new), flush=True)
+                    rows += new
     if options.json:
-        options.json.write_text(json.dumps({"schema": "syncline.peers/1", "rows": rows}, indent=1))
+        options.json.write_text(report.json_of(rows), encoding="utf-8")
+    if options.html:
+        options.html.write_text(report.html_of(rows), encoding="utf-8")
+    wrong = sum(row["wrong"] for row in rows)
     if wrong:
         print(f"{wrong} wrong elements", file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if wrong or len(rows) < expected else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
