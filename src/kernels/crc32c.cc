@@ -13,8 +13,6 @@
 namespace syncline::kernels {
 namespace {
 
-using Update = std::uint32_t (*)(std::uint32_t crc, const unsigned char* data, std::size_t bytes);
-
 std::uint64_t load64(const unsigned char* data) {
   std::uint64_t word;
   std::memcpy(&word, data, sizeof word);
@@ -66,10 +64,37 @@ __attribute__((target("sse4.2,pclmul"))) std::uint32_t update_sse42(std::uint32_
   return narrow;
 }
 
-Update choose() {
-  __builtin_cpu_init();
-  const bool fast = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-  return fast ? update_sse42 : crc32c_update_portable;
+// The bytes as one long polynomial, 256 at a time: carry-less products move what was read so far
+// past the next 256 (the same paper's folding, sixteen lanes of 128 bits). What is left at the end
+// stands for all that came before. Up to here the other way is as fast.
+constexpr std::size_t kWideBytesMin = 1024;
+
+__attribute__((target("avx512f,vpclmulqdq"))) inline __m512i fold(__m512i sum, __m512i factors,
+                                                                  const unsigned char* next) {
+  const __m512i low = _mm512_clmulepi64_epi128(sum, factors, 0x00);
+  const __m512i high = _mm512_clmulepi64_epi128(sum, factors, 0x11);
+  return _mm512_ternarylogic_epi64(low, high, _mm512_loadu_si512(next), 0x96);  // exclusive or
+}
+
+__attribute__((target("avx512f,vpclmulqdq"))) std::uint32_t update_wide(std::uint32_t crc,
+                                                                        const unsigned char* data,
+                                                                        std::size_t bytes) {
+  constexpr std::size_t kStride = 256;
+  if (bytes < kWideBytesMin) return update_sse42(crc, data, bytes);
+  // The lower half of a lane is 64 powers further from the end than the upper; -33 as above.
+  constexpr std::uint32_t lower = x_power(8 * kStride + 64 - 33);
+  constexpr std::uint32_t upper = x_power(8 * kStride - 33);
+  const __m512i factors = _mm512_set4_epi64(upper, lower, upper, lower);
+  __m512i sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = _mm512_loadu_si512(data + 64 * i);
+  sums[0] =
+      _mm512_xor_si512(sums[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
+  for (data += kStride, bytes -= kStride; bytes >= kStride; data += kStride, bytes -= kStride) {
+    for (int i = 0; i < 4; ++i) sums[i] = fold(sums[i], factors, data + 64 * i);
+  }
+  alignas(64) unsigned char rest[kStride];
+  for (int i = 0; i < 4; ++i) _mm512_store_si512(rest + 64 * i, sums[i]);
+  return update_sse42(update_sse42(0, rest, kStride), data, bytes);
 }
 
 #elif defined(__ARM_FEATURE_CRC32)
@@ -80,18 +105,27 @@ std::uint32_t update_arm(std::uint32_t crc, const unsigned char* data, std::size
   return crc;
 }
 
-Update choose() { return update_arm; }
-
-#else
-
-Update choose() { return crc32c_update_portable; }
-
 #endif
 
 }  // namespace
 
+std::vector<Crc32cUpdate> crc32c_updates() {
+  std::vector<Crc32cUpdate> updates{crc32c_update_portable};
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) {
+    updates.push_back(update_sse42);
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq");
+    if (wide) updates.push_back(update_wide);
+  }
+#elif defined(__ARM_FEATURE_CRC32)
+  updates.push_back(update_arm);
+#endif
+  return updates;
+}
+
 std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed) {
-  static const Update update = choose();
+  static const Crc32cUpdate update = crc32c_updates().back();
   return ~update(~seed, static_cast<const unsigned char*>(data), bytes);
 }
 

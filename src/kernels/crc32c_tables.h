@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace syncline::kernels {
 
@@ -16,8 +17,15 @@ constexpr std::uint32_t x_power(std::size_t exponent) {
   return value;
 }
 
-// Advances a raw (not inverted) CRC register; eight bytes a step by table ("slicing by 8").
+// Advances a raw (not inverted) CRC register.
+using Crc32cUpdate = std::uint32_t (*)(std::uint32_t crc, const unsigned char* data,
+                                       std::size_t bytes);
+
+// Eight bytes a step by table ("slicing by 8").
 std::uint32_t crc32c_update_portable(std::uint32_t crc, const unsigned char* data,
                                      std::size_t bytes);
+
+// Those that this CPU can run, the fastest last.
+std::vector<Crc32cUpdate> crc32c_updates();
 
 }  // namespace syncline::kernels

@@ -26,17 +26,22 @@ TEST(Crc32c, PublishedVectors) {
   EXPECT_EQ(crc32c(data.data(), 32), 0x113fdb5cu);
 }
 
-TEST(Crc32c, HardwareEqualsPortableAtEveryLengthAndAlignment) {
+TEST(Crc32c, EveryWayEqualsThePortableOneAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
   std::vector<unsigned char> data(70000);
   for (auto& byte : data) byte = static_cast<unsigned char>(random());
-  std::vector<std::size_t> lengths = {4095, 15359, 15360, 15361, 65535, 65536, 65537};
+  std::vector<std::size_t> lengths = {4095, 4096, 4097, 15359, 15360, 15361, 65535, 65536, 65537};
   for (std::size_t length = 0; length < 2000; ++length) lengths.push_back(length);
   for (const std::size_t length : lengths) {
     for (const std::size_t shift : {0, 1, 3, 7}) {
       const unsigned char* start = data.data() + shift;
-      EXPECT_EQ(crc32c(start, length), ~crc32c_update_portable(~0u, start, length))
-          << length << " bytes at offset " << shift;
+      const std::uint32_t expected = crc32c_update_portable(~0u, start, length);
+      EXPECT_EQ(crc32c(start, length), ~expected) << length << " bytes at offset " << shift;
+      const std::vector<Crc32cUpdate> ways = crc32c_updates();
+      for (std::size_t way = 1; way < ways.size(); ++way) {
+        EXPECT_EQ(ways[way](~0u, start, length), expected)
+            << "way " << way << ", " << length << " bytes at offset " << shift;
+      }
     }
   }
 }
