@@ -33,6 +33,21 @@ struct Channel {
     ++pops;
   }
 
+  // Of one that was refused in this pass a frame as long is refused too: many operations then need
+  // not all ask, which with sockets costs system calls each.
+  transport::SendResult try_send(const transport::FrameHeader& header, const void* payload,
+                                 std::uint64_t pass) {
+    if (refused_pass_ == pass && header.length >= refused_bytes_) {
+      return transport::SendResult::kWouldBlock;
+    }
+    const transport::SendResult result = endpoint->try_send(header, payload);
+    if (result == transport::SendResult::kWouldBlock) {
+      refused_pass_ = pass;
+      refused_bytes_ = header.length;
+    }
+    return result;
+  }
+
   Nanos heard = 0;    // the endpoint's last_heard() when last looked at
   Nanos excused = 0;  // silence that was this process's own standstill
   Nanos missed = 0;   // since when an operation needs the peer, which has left; 0: none did
@@ -48,6 +63,8 @@ struct Channel {
  private:
   std::uint64_t pass_ = 0;
   const transport::Frame* front_ = nullptr;
+  std::uint64_t refused_pass_ = 0;
+  std::size_t refused_bytes_ = 0;
 };
 
 // A group of ranks as the engine sees it.

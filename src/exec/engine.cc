@@ -9,6 +9,8 @@ namespace syncline::exec {
 namespace {
 constexpr std::size_t kSpareMax = 64;
 constexpr int kPassesOfAStep = 128;
+constexpr std::size_t kOldest = 8;
+constexpr std::uint64_t kPassesOfTheOldest = 16;
 // About as long as a peer in step takes to send; each costs some 20 ns.
 constexpr int kPassesOfACall = 16;
 }  // namespace
@@ -222,8 +224,18 @@ bool Engine::pass() {
   ++pass_;
   admit_pending();
   bool moved = false;
+  // All ranks work on the oldest of the long operations: as long as those move, the other long ones
+  // have their turn only now and then.
+  std::size_t turns = pass_ % kPassesOfTheOldest == 0 ? SIZE_MAX : kOldest;
   for (std::size_t i = 0; i < operations_.size();) {
     Operation& operation = *operations_[i];
+    if (!operation.is_short()) {
+      if (turns == 0 && moved) {
+        ++i;
+        continue;
+      }
+      if (turns > 0) --turns;
+    }
     if (operation.status().ok() && operation.run(pass_)) moved = true;
     if (!operation.status().ok()) {
       moved = true;

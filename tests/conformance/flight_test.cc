@@ -56,6 +56,24 @@ TEST_P(Flight, KindsMix) {
   });
 }
 
+// More than take turns at once, and each rank starts them in an order of its own.
+TEST_P(Flight, ManyLongWorksOfCrossedGroups) {
+  run(3, [](Session& session) {
+    std::vector<Communicator> groups{session.world(), session.world().split(0)};
+    if (session.rank() == 1) std::swap(groups[0], groups[1]);
+    std::vector<std::vector<float>> data(24, std::vector<float>(100000, 1.0f));
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      works.push_back(groups[i / 12].all_reduce({data[i].data(), data[i].size()}));
+    }
+    float last = 1;
+    session.world().all_reduce({&last, 1}).wait();
+    EXPECT_EQ(last, 3.0f);
+    for (Work& work : works) work.wait();
+    for (const auto& vector : data) EXPECT_EQ(vector, std::vector<float>(100000, 3.0f));
+  });
+}
+
 // One call after another is made with the same memory of the engine: whatever a call differs in
 // from the one before must count. Each comes twice, so that both ways of starting it run.
 TEST_P(Flight, CallsThatDifferInOneThing) {
