@@ -5,8 +5,9 @@
 // come, first served: sends and receives copy, combining reads and writes. A rank has one port in
 // each direction, on which a message of b bytes takes beta * b; it can be received alpha later.
 // Where it is known who shares a host, the ranks of a host share its port, and messages within a
-// host use none and have costs of their own. A few instances (segments) are in flight; after some
-// of them the time per further segment is extrapolated.
+// host use none and have costs of their own (so all messages of a group within one host). A few
+// instances (segments) are in flight; after some of them the time per further segment is
+// extrapolated.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +39,12 @@ struct CostParams {
   int cores_per_host = 0;  // 0: never the limit
   int instances_in_flight = 4;
   std::vector<int> host_of;  // by rank of the group (see HostOf); empty: all links are alike
-  LocalCost local;           // used where host_of has several hosts
+  LocalCost local;           // used where host_of is known
 };
 
 // Rough values of a machine that was not measured. `transport`: "inproc", "shm" or "tcp"; other
-// names give those of tcp. Within a host of several, `local` is that of memory for "shm+tcp", else
-// that of the transport.
+// names give those of tcp. `local` is that of memory, but with "tcp" that of the loopback
+// interface.
 CostParams default_cost(std::string_view transport, int ranks_per_host, int cores_per_host);
 
 // Seconds for `bytes` bytes of the whole vector (reduce_scatter and all_gather: all blocks).

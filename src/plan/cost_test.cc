@@ -119,7 +119,9 @@ TEST(Predict, MessagesWithinAHostHaveCostsOfTheirOwn) {
   EXPECT_DOUBLE_EQ(of("hierarchical:one_shot/one_shot"), 1002);
   EXPECT_DOUBLE_EQ(of("hierarchical:two_shot/two_shot"), 2002);
   EXPECT_DOUBLE_EQ(of("one_shot"), 1000);
-  c.host_of = {7, 7, 7, 7};  // of one host all links are alike
+  c.host_of = {7, 7, 7, 7};
+  EXPECT_DOUBLE_EQ(of("one_shot"), 1);
+  c.host_of.clear();  // not known
   EXPECT_DOUBLE_EQ(of("one_shot"), 1000);
 }
 
@@ -186,6 +188,18 @@ TEST(Choose, SeveralRanksOnSeveralHostsMakeAHierarchy) {
   EXPECT_THAT(choose(r, c)->reason, testing::Not(HasSubstr("hierarchical")));
   c.host_of = {0, 0};
   EXPECT_EQ(choose(r, c).status().code(), Code::kInvalidArgument);
+}
+
+// A frame costs system calls on both sides, which nothing hides where no wire is waited for.
+TEST(Choose, TcpWithinAHostHasLongerSegmentsThanBetweenHosts) {
+  Request r;
+  r.ranks = 2;
+  r.bytes = 512 * kKiB;
+  CostParams c = default_cost("tcp", 2, 2);
+  c.host_of = {0, 0};
+  const std::size_t within = choose(r, c)->segment_bytes;
+  c.host_of = {0, 1};
+  EXPECT_GT(within, choose(r, c)->segment_bytes);
 }
 
 TEST(Choose, ObeysLimits) {
