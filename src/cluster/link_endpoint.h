@@ -37,7 +37,7 @@ struct LinkOptions {
   bool heals = false;
   // On the side that dials: how to reach the peer for a rail; null: there is no way now.
   std::function<std::unique_ptr<Connector>(int rail)> dial;
-  std::string congestion_control;               // of connections between hosts (tcp::pace())
+  std::string congestion_control;               // tcp::pace()
   std::function<void(const std::string&)> log;  // may be empty
   std::function<void()> on_destroy;             // may be empty; called once, at the end
 };

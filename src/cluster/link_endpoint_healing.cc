@@ -19,10 +19,8 @@ void LinkEndpoint::watch(int rail, std::unique_ptr<transport::Stream> stream) {
   RailIo& to = at(rail);
   to.io.open(std::move(stream));
   if (to.io.fd() < 0) return;
-  if (far_) {
-    transport::tcp::keep_little_unsent(to.io.fd());
-    transport::tcp::pace(to.io.fd(), options_.congestion_control);
-  }
+  if (far_) transport::tcp::keep_little_unsent(to.io.fd());
+  transport::tcp::pace(to.io.fd(), options_.congestion_control);
   poller_.add(to.io.fd(), EPOLLIN, [this, rail](std::uint32_t events) { on_event(rail, events); });
 }
 
