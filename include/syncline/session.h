@@ -18,7 +18,7 @@ struct SessionOptions {
   std::string transport;   // "" = best shared; else a list such as "shm,tcp"
   std::string ifname;      // NCCL's grammar: "eth0" prefix, "=eth0" exact, "^lo,docker0" exclude
   std::string port_range;  // "A-B"; "" = kernel's choice
-  // TCP congestion control between hosts: a name that the kernel has, or "system"; "" = the
+  // TCP congestion control between ranks: a name that the kernel has, or "system"; "" = the
   // system's, but cubic instead of bbr.
   std::string tcp_congestion;
   std::string schedule;  // force one schedule for every collective that has it

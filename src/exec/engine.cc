@@ -9,9 +9,9 @@ namespace syncline::exec {
 namespace {
 constexpr std::size_t kSpareMax = 64;
 constexpr int kPassesOfAStep = 128;
-constexpr std::size_t kOldest = 8;
-constexpr std::uint64_t kPassesOfTheOldest = 16;
-// About as long as a peer in step takes to send; each costs some 20 ns.
+constexpr std::size_t kOldest = 8;                // long operations with a turn in every pass
+constexpr std::uint64_t kPassesOfTheOldest = 16;  // then all have one
+// About as long as a peer in step takes to send; each costs some tens of ns.
 constexpr int kPassesOfACall = 16;
 }  // namespace
 

@@ -176,7 +176,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void record_begin(Operation& operation);
   void record_starts();
   void record_start(Operation& operation);
-  void note_end(Operation& operation);
   void record_end(Operation& operation);
   void record_tick(Nanos now);
   void record_waiting(flight::Kind kind, Operation& operation);
